@@ -87,7 +87,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tally, Path]:
     return engine.run(range(len(FAULTY)), 60.0), folder / "found"
 
 
-def test_each_planted_fault_is_told_for_what_it_is(planted: tuple[Tally, Path]) -> None:
+def test_each_planted_fault_is_told_for_what_it_is(planted):
     tally, _ = planted
     found = {FAULTY[seed]: outcome.kind for seed, outcome in tally.found}
     assert found == {
@@ -104,7 +104,7 @@ def test_each_planted_fault_is_told_for_what_it_is(planted: tuple[Tally, Path]) 
     assert tally.trials == len(FAULTY)
 
 
-def test_a_failure_is_kept_without_what_has_no_part_in_it(tmp_path: Path) -> None:
+def test_a_failure_is_kept_without_what_has_no_part_in_it(tmp_path):
     Engine(Planted(), "fake", tmp_path, tmp_path / "found").run([FAULTY.index("exit")], 60.0)
     (path,) = (tmp_path / "found").iterdir()
     kept = json.loads(path.read_text())
@@ -112,7 +112,7 @@ def test_a_failure_is_kept_without_what_has_no_part_in_it(tmp_path: Path) -> Non
     assert len(onnx.load_from_string(models.model_of(kept["case"])).graph.node) == 1
 
 
-def test_a_seed_is_the_same_case_for_ever() -> None:
+def test_a_seed_is_the_same_case_for_ever():
     for name, attack in ATTACKS.items():
         if name not in {"mutants", "isolated"}:  # the official cases take long to compute
             assert [attack.case(seed) for seed in range(20)] == [
@@ -120,12 +120,12 @@ def test_a_seed_is_the_same_case_for_ever() -> None:
             ], name
 
 
-def test_the_page_is_that_of_the_numbers() -> None:
+def test_the_page_is_that_of_the_numbers():
     text = results.PAGE.read_text(encoding="utf-8")
     assert text == results.page(text, results.read(), ATTACKS)
 
 
-def test_runs_add_up_for_each_revision_and_for_all(tmp_path: Path) -> None:
+def test_runs_add_up_for_each_revision_and_for_all(tmp_path):
     tally, path = Tally(), tmp_path / "results.json"
     for outcome in (Outcome("ran"), Outcome("coded", "SGK202"), Outcome("crash")):
         tally.add(outcome)

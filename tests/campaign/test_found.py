@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +31,6 @@ def carried_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_what_was_found_once_is_mended(path: Path, carried_out: Callable[[Any], Outcome]) -> None:
+def test_what_was_found_once_is_mended(path, carried_out):
     outcome = carried_out(json.loads(path.read_text()))
     assert not outcome.failed, f"{outcome.kind} {outcome.key}: {outcome.text}"

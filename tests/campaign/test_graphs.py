@@ -1,7 +1,5 @@
 """Valid graphs, a sample of them in every run, come out on every backend as two judges say."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.campaign.bodies import drawable
@@ -15,9 +13,7 @@ _NOT_DRAWN = "Bernoulli ImageDecoder Multinomial RandomNormal RandomNormalLike R
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_valid_graph_is_computed_right(
-    backend: str, pytestconfig: pytest.Config, tmp_path: Path
-) -> None:
+def test_a_valid_graph_is_computed_right(backend, pytestconfig, tmp_path):
     count = pytestconfig.getoption("--valid-graphs")
     seeds = range(BACKENDS.index(backend), count, len(BACKENDS))
     tally = Engine(Graphs(), backend, tmp_path).run(seeds, float("inf"))
@@ -25,7 +21,7 @@ def test_a_valid_graph_is_computed_right(
     assert tally.judged > 0.8 * tally.trials
 
 
-def test_every_operator_is_drawn_but_those_of_chance() -> None:
+def test_every_operator_is_drawn_but_those_of_chance():
     onnx = pytest.importorskip("onnx")
     known = {
         schema.name

@@ -25,7 +25,7 @@ from tests.scripts import BENCHMARKS, load_script, run_child
         ("run.py", ["import", "--markdown"], "| import subgraphkit "),
     ],
 )
-def test_a_benchmark_prints_its_table(script: str, words: list[str], expected: str) -> None:
+def test_a_benchmark_prints_its_table(script, words, expected):
     done = run_child(python_command(str(BENCHMARKS / script), *words, "--repeat", "1"))
     assert expected in done.stdout
 
@@ -49,9 +49,7 @@ def exports(tmp_path: Path) -> Path:
     return folder
 
 
-def test_each_table_is_written_to_a_file_named_after_its_title(
-    exports: Path, tmp_path: Path
-) -> None:
+def test_each_table_is_written_to_a_file_named_after_its_title(exports, tmp_path):
     folder = tmp_path / "figures"
     words = ["--models", "mobilenetv2", "--repeat", "1", "--backends", "numpy", "--markdown"]
     words += ["--also", "numpy,no_such", "--write", str(folder)]
@@ -73,7 +71,7 @@ REAL = BENCHMARKS / "backends" / "bench_real_models.py"
 MODEL = "decoder step with cache, open"
 
 
-def test_figures_are_kept_and_shown_beside_those_of_an_earlier_run(tmp_path: Path) -> None:
+def test_figures_are_kept_and_shown_beside_those_of_an_earlier_run(tmp_path):
     before, after, page = (tmp_path / name for name in ("before.json", "after.json", "figures"))
     earlier = {MODEL: {"numpy": {"nodes": 1, "of": 2, "regions": 1}, "openvino": "refused"}}
     before.write_text(json.dumps(earlier))
@@ -94,7 +92,7 @@ BUILDS = BENCHMARKS / "backends" / "bench_tensorrt_build.py"
 @pytest.mark.skipif(
     find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
 )
-def test_a_network_is_claimed_and_built_once() -> None:
+def test_a_network_is_claimed_and_built_once():
     done = subprocess.run(
         python_command(str(BUILDS), "--models", "light_squeezenet", "--markdown"),
         env={**os.environ, "SUBGRAPHKIT_BENCH_MODELS": os.devnull},

@@ -44,14 +44,7 @@ def model(example: ModuleType) -> onnx.ModelProto:
     [("onnxruntime", "onnxruntime"), ("numpy", "numpy"), ("onnxruntime", "numpy")],
 )
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_the_text_is_that_of_onnx_runtime(
-    example: ModuleType,
-    model: onnx.ModelProto,
-    characters: str,
-    prefill: str,
-    decode: str,
-    temperature: float,
-) -> None:
+def test_the_text_is_that_of_onnx_runtime(example, model, characters, prefill, decode, temperature):
     ids = [characters.index(one) for one in "A backend that"]
     told: list[int] = []
 
@@ -69,9 +62,7 @@ def test_the_text_is_that_of_onnx_runtime(
     assert np.mean([len(word) for word in words]) < 9  # it has learnt to write words
 
 
-def test_a_character_that_it_does_not_know_is_refused(
-    example: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_character_that_it_does_not_know_is_refused(example, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["decode.py", "--prompt", "naïve"])
     with pytest.raises(SystemExit) as ended:
         example.main()

@@ -35,7 +35,7 @@ def site(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_new_backend_is_a_whole_package_without_gaps(project: Path) -> None:
+def test_a_new_backend_is_a_whole_package_without_gaps(project):
     files = {path.relative_to(project).as_posix(): path for path in project.rglob("*")}
     files = {name: path for name, path in files.items() if path.is_file()}
     assert files.keys() == FILES
@@ -43,14 +43,14 @@ def test_a_new_backend_is_a_whole_package_without_gaps(project: Path) -> None:
     assert not [name for name, path in files.items() if gaps.search(path.read_text("utf-8"))]
 
 
-def test_a_new_backend_follows_the_style_of_the_project(project: Path) -> None:
+def test_a_new_backend_follows_the_style_of_the_project(project):
     ignored = "ANN401,ARG,COM812,CPY,D103,D107,D203,D213,D413,I001,INP001,S101"
     words = ["--isolated", "--line-length=100", str(project)]
     for command in (["check", "--select=ALL", f"--ignore={ignored}"], ["format", "--check"]):
         run_child([sys.executable, "-m", "ruff", *command, *words])
 
 
-def test_a_new_backend_is_found_healthy_by_the_doctor(site: Path, tmp_path: Path) -> None:
+def test_a_new_backend_is_found_healthy_by_the_doctor(site, tmp_path):
     done = run_python("-m", "subgraphkit", "doctor", "acme_npu", site=site, folder=tmp_path)
     assert "ready on cpu" in done.stdout
     run_python(
@@ -58,9 +58,7 @@ def test_a_new_backend_is_found_healthy_by_the_doctor(site: Path, tmp_path: Path
     )
 
 
-def test_pytest_alone_holds_a_new_backend_against_the_kit_as_well(
-    project: Path, site: Path, pytestconfig: pytest.Config
-) -> None:
+def test_pytest_alone_holds_a_new_backend_against_the_kit_as_well(project, site, pytestconfig):
     level = 5 if pytestconfig.getoption("--foreign-operators") else 0
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
     done = run_python(*words, f"--subgraph-level={level}", site=site, folder=project, timeout=900)

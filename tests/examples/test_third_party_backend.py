@@ -52,15 +52,15 @@ def command(site: Path, tmp_path: Path) -> Command:
     return partial(run_python, site=site, folder=tmp_path)
 
 
-def test_the_whole_backend_is_less_than_sixty_lines() -> None:
+def test_the_whole_backend_is_less_than_sixty_lines():
     assert len(SOURCE.read_text(encoding="utf-8").splitlines()) < 60
 
 
-def test_the_doctor_finds_it_healthy(command: Command) -> None:
+def test_the_doctor_finds_it_healthy(command):
     assert "ready on cpu" in command("-m", "subgraphkit", "doctor", "fastmath").stdout
 
 
-def test_one_word_of_the_environment_puts_it_to_work(command: Command) -> None:
+def test_one_word_of_the_environment_puts_it_to_work(command):
     done = command("-m", "subgraphkit", "plan", "model.onnx", "--json", SUBGRAPH_BACKEND="fastmath")
     data = json.loads(done.stdout)["data"]
     claimed = [s["nodes"] for s in data["subgraphs"] if s["backend"] == "fastmath"]
@@ -69,7 +69,7 @@ def test_one_word_of_the_environment_puts_it_to_work(command: Command) -> None:
     assert (5, "dtype", "int64 input; fastmath takes float32") in reasons
 
 
-def test_it_computes_what_the_numpy_backend_computes(command: Command) -> None:
+def test_it_computes_what_the_numpy_backend_computes(command):
     program = """
 import numpy as np, subgraphkit as sk
 feeds = {"x": np.linspace(-3, 3, 8, dtype=np.float32).reshape(2, 4), "n": np.arange(4)}
@@ -85,7 +85,7 @@ for _ in range(2):
     command("-W", "error", "-c", program)
 
 
-def test_the_selector_keeps_its_budget() -> None:
+def test_the_selector_keeps_its_budget():
     example = load_script(EXAMPLES / "custom_selector.py")
     try:
         with sk.InferenceSession(example.build(), backend="layered") as session:
@@ -102,6 +102,6 @@ def test_the_selector_keeps_its_budget() -> None:
     assert products == [2, 2, 1]
 
 
-def test_the_selector_example_runs_as_a_script() -> None:
+def test_the_selector_example_runs_as_a_script():
     done = run_child(python_command(str(EXAMPLES / "custom_selector.py")))
     assert "10 nodes in 3 subgraphs, backends layered (declared), numpy (declared)" in done.stdout

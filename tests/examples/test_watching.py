@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,7 +80,7 @@ def feeds(value: float) -> dict[str, Any]:
     return {"x": np.full((2, 4), value, np.float32)}
 
 
-def test_a_run_is_a_span_below_that_of_its_caller_and_above_its_steps(watched: Watched) -> None:
+def test_a_run_is_a_span_below_that_of_its_caller_and_above_its_steps(watched):
     session = sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], "one")])
     with watched.tracer.start_as_current_span("a request"):
         session.run(None, feeds(1))
@@ -122,9 +121,7 @@ def test_a_run_is_a_span_below_that_of_its_caller_and_above_its_steps(watched: W
     [(SPANS, '"name": "subgraphkit.step"'), (METRICS, "subgraphkit_run_seconds_count{model=")],
     ids=["spans", "metrics"],
 )
-def test_each_example_is_a_program_that_shows_a_run(
-    script: Path, words: str, tmp_path: Path
-) -> None:
+def test_each_example_is_a_program_that_shows_a_run(script, words, tmp_path):
     onnx.save(parsed(CHAIN), tmp_path / "model.onnx")
     shown = run_python(str(script), "model.onnx", site=tmp_path, folder=tmp_path).stdout
     assert words in shown

@@ -6,7 +6,6 @@ import pytest
 
 from subgraphkit.backend import Option
 from subgraphkit.finding.registry import get_backend
-from tests.golden_support import GoldenCheck
 
 BACKENDS: Final = ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
 FACTS: Final = (
@@ -20,6 +19,6 @@ def _described(option: Option) -> str:
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_the_options_of_a_backend_are_these(name: str, golden: GoldenCheck) -> None:
+def test_the_options_of_a_backend_are_these(name, golden):
     options = sorted(get_backend(name).options, key=lambda option: option.name)
     golden(f"options/{name}", "\n\n".join(map(_described, options)))

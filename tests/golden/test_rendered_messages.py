@@ -1,7 +1,6 @@
 """Error messages, each rendered and compared with the text that was agreed."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tests.golden import (
     spec_messages,
     tensorrt_messages,
 )
-from tests.golden_support import GOLDEN, GoldenCheck
+from tests.golden_support import GOLDEN
 
 TABLES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     ("SGK10", "SGK11", "SGK190", "SGK191", "SGK223", "SGK224"): backend_messages.MESSAGES,
@@ -50,9 +49,7 @@ def _codes(names: Mapping[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_the_message_reads_as_it_was_agreed(
-    name: str, golden: GoldenCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_message_reads_as_it_was_agreed(name, golden, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     error = _error_of(MESSAGES[name])
     assert name.startswith(f"{error.code}_")
@@ -60,12 +57,12 @@ def test_the_message_reads_as_it_was_agreed(
 
 
 @pytest.mark.parametrize("beginnings", TABLES, ids="-".join)
-def test_every_code_is_rendered(beginnings: tuple[str, ...]) -> None:
+def test_every_code_is_rendered(beginnings):
     codes = {code for code in CODES if code.startswith(beginnings)}
     assert codes <= _codes(TABLES[beginnings])
     assert {code for code in _codes(MESSAGES) if code.startswith(beginnings)} == codes
 
 
-def test_every_message_has_a_name_and_a_file_of_its_own() -> None:
+def test_every_message_has_a_name_and_a_file_of_its_own():
     assert len(MESSAGES) == sum(map(len, TABLES.values()))
     assert {path.stem for path in (GOLDEN / "messages").iterdir()} == set(MESSAGES)

@@ -53,11 +53,11 @@ CONTRACT = [
 _BACKENDS = [path for path in modules() if any(path.is_relative_to(p.parent) for p in PROJECTS)]
 
 
-def test_the_contract_is_this_and_nothing_else() -> None:
+def test_the_contract_is_this_and_nothing_else():
     assert sorted(subgraphkit.backend.__all__) == sorted(CONTRACT)
 
 
-def test_the_classes_of_the_contract_have_at_most_45_members() -> None:
+def test_the_classes_of_the_contract_have_at_most_45_members():
     classes = [Backend, BindContext, SubgraphOperator, SubgraphProperty]
     members = [
         f"{one.__name__}.{name}"
@@ -80,16 +80,14 @@ def test_the_classes_of_the_contract_have_at_most_45_members() -> None:
         (SubgraphProperty, {"duplicable": None}, "no node is copied"),
     ],
 )
-def test_a_class_that_defines_what_left_the_contract_is_told_so(
-    base: type, member: dict[str, object], remedy: str
-) -> None:
+def test_a_class_that_defines_what_left_the_contract_is_told_so(base, member, remedy):
     with pytest.raises(BackendIncompatibleError, match=next(iter(member))) as raised:
         type("Old", (base,), member)
     assert raised.value.code == "SGK105"
     assert remedy in raised.value.hint
 
 
-def test_our_own_backends_import_nothing_that_others_may_not() -> None:
+def test_our_own_backends_import_nothing_that_others_may_not():
     private = defaultdict(set)
     for path in _BACKENDS:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -109,7 +107,7 @@ def test_our_own_backends_import_nothing_that_others_may_not() -> None:
 
 
 @pytest.mark.parametrize("room", FOR_AUTHORS)
-def test_a_name_for_authors_is_exported_and_explained(room: str) -> None:
+def test_a_name_for_authors_is_exported_and_explained(room):
     package = importlib.import_module(room)
     for name in FOR_AUTHORS[room]:
         assert hasattr(package, name), name

@@ -65,7 +65,7 @@ def _budgets() -> dict[str, int]:
     return {room: int(lines.replace(",", "")) for room, lines in rows}
 
 
-def test_lines_of_code_are_those_with_neither_blank_comment_nor_docstring() -> None:
+def test_lines_of_code_are_those_with_neither_blank_comment_nor_docstring():
     source = (
         '"""Doc."""\n\n# why\nx = [\n    1,\n]\n\n\n'
         'def f() -> str:\n    """Doc."""\n    return """a\nb"""\n'
@@ -73,7 +73,7 @@ def test_lines_of_code_are_those_with_neither_blank_comment_nor_docstring() -> N
     assert lines_of_code(source) == 6
 
 
-def test_no_room_is_larger_than_its_budget() -> None:
+def test_no_room_is_larger_than_its_budget():
     budgets = _budgets()
     over = {
         room: f"{lines:,} lines of code, {budgets[room]:,} allowed"
@@ -83,5 +83,5 @@ def test_no_room_is_larger_than_its_budget() -> None:
     assert over == {}, f"take something away, or raise the number in {PAGE.name} with a reason"
 
 
-def test_every_room_has_a_budget_and_no_other_has_one() -> None:
+def test_every_room_has_a_budget_and_no_other_has_one():
     assert sorted(_budgets()) == sorted(_found())

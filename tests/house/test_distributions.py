@@ -26,7 +26,7 @@ def _package(project: Path) -> str:
 
 
 @pytest.mark.parametrize("project", FOLDERS, ids=_package)
-def test_a_wheel_holds_its_package_and_nothing_else(project: Path, tmp_path: Path) -> None:
+def test_a_wheel_holds_its_package_and_nothing_else(project, tmp_path):
     package = _package(project)
     with zipfile.ZipFile(_build(project, tmp_path, "wheel")) as wheel:
         names = set(wheel.namelist())
@@ -46,9 +46,7 @@ def test_a_wheel_holds_its_package_and_nothing_else(project: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("project", FOLDERS, ids=_package)
-def test_a_source_archive_holds_no_tests_and_no_other_distribution(
-    project: Path, tmp_path: Path
-) -> None:
+def test_a_source_archive_holds_no_tests_and_no_other_distribution(project, tmp_path):
     package = _package(project)
     with tarfile.open(_build(project, tmp_path, "sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -59,7 +57,7 @@ def test_a_source_archive_holds_no_tests_and_no_other_distribution(
     assert f"{package}/py.typed" in names
 
 
-def test_both_distributions_carry_the_same_licence() -> None:
+def test_both_distributions_carry_the_same_licence():
     licence = (ROOT / "LICENSE").read_bytes()
     assert b"Apache License" in licence
     for project in PROJECTS:

@@ -20,18 +20,18 @@ def _run(program: str) -> str:
     return done.stdout
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_importing_the_package_loads_nothing_heavy():
     program = f"import sys, subgraphkit; print([m for m in {HEAVY} if m in sys.modules])"
     assert _run(program).strip() == "[]"
 
 
 @pytest.mark.parametrize("name", ["subgraphkit.errors", "subgraphkit.precision"])
-def test_importing_what_others_look_into_loads_nothing_heavy(name: str) -> None:
+def test_importing_what_others_look_into_loads_nothing_heavy(name):
     program = f"import sys, {name}; print([m for m in {HEAVY} if m in sys.modules])"
     assert _run(program).strip() == "[]"
 
 
-def test_a_session_imports_nothing_that_few_models_need() -> None:
+def test_a_session_imports_nothing_that_few_models_need():
     program = """
 import numpy, sys
 from onnx import parser
@@ -45,7 +45,7 @@ print(sorted({"networkx", "numpy.ma", "numpy.random"} & sys.modules.keys() - bef
     assert _run(program).strip() == "[]"
 
 
-def test_importing_every_module_changes_nothing_outside_the_package() -> None:
+def test_importing_every_module_changes_nothing_outside_the_package():
     program = """
 import json, logging, os, pkgutil, sys, threading, warnings
 from importlib import import_module
@@ -77,6 +77,6 @@ print(json.dumps([key for key in before if before[key] != after[key]]))
     assert json.loads(_run(program)) == []
 
 
-def test_the_tests_import_the_package_of_this_tree() -> None:
+def test_the_tests_import_the_package_of_this_tree():
     program = "import subgraphkit; print(subgraphkit.__file__)"
     assert _run(program).strip() == str(ROOT / "subgraphkit" / "__init__.py")

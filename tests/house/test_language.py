@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import getdoc, isclass
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -49,19 +48,19 @@ def _wrong(text: str, most: int = MOST_WORDS) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *FOR_DEVELOPERS], ids=shown)
-def test_a_page_is_in_plain_words(page: Path) -> None:
+def test_a_page_is_in_plain_words(page):
     most = 30 if page in FOR_DEVELOPERS else MOST_WORDS
     assert _wrong(page.read_text(encoding="utf-8"), most) == []
 
 
 @pytest.mark.parametrize("command", PURPOSES)
-def test_the_help_of_a_command_is_in_plain_words(command: str) -> None:
+def test_the_help_of_a_command_is_in_plain_words(command):
     helps = [action.help or "" for action in CommandLine(command).called._actions]
     assert _wrong("\n\n".join([PURPOSES[command], *helps])) == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_a_package_offers_is_described_in_plain_words(package: str) -> None:
+def test_what_a_package_offers_is_described_in_plain_words(package):
     module = import_module(package)
     offered = [getattr(module, name) for name in module.__all__]
     parts = [part for one in offered if isclass(one) for part in vars(one).values()]
@@ -72,12 +71,12 @@ def test_what_a_package_offers_is_described_in_plain_words(package: str) -> None
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if one.name != "changes.md"], ids=shown)
-def test_a_page_has_a_next_step(page: Path) -> None:
+def test_a_page_has_a_next_step(page):
     steps = re.findall(r"^Next: \[.+\]\(.+\)\.$", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(steps) == 1
 
 
-def test_long_sentences_and_banned_turns_are_found() -> None:
+def test_long_sentences_and_banned_turns_are_found():
     assert _wrong(" ".join(["word"] * (MOST_WORDS + 1)))
     assert _wrong("It goes by what was measured.") == ["goes by", "what was measured"]
     assert not _wrong("A short one. " * MOST_WORDS)

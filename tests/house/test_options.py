@@ -2,7 +2,6 @@
 
 import ast
 from dataclasses import fields
-from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -19,19 +18,17 @@ NAMES = [path.parents[1].name for path in MANIFESTS]
 SOURCES = [source for path in MANIFESTS for source in path.parent.rglob("*.py")]
 
 
-def test_every_backend_has_a_manifest() -> None:
+def test_every_backend_has_a_manifest():
     assert len(MANIFESTS) == len(list(ROOT.glob("backends/*/pyproject.toml")))
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=NAMES)
-def test_the_typed_options_are_those_of_the_manifest(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_typed_options_are_those_of_the_manifest(path, capsys):
     assert main(["author", "manifest", "check", str(path.parent)]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=NAMES)
-def test_a_class_has_name_version_and_options_of_its_manifest(path: Path) -> None:
+def test_a_class_has_name_version_and_options_of_its_manifest(path):
     name = path.parents[1].name
     manifest, backend = read_manifest(path, name), get_backend(name)
     assert (manifest.name, api_text(manifest.api)) == (backend.name, backend.api)
@@ -39,7 +36,7 @@ def test_a_class_has_name_version_and_options_of_its_manifest(path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_types_hold_every_default(name: str) -> None:
+def test_the_types_hold_every_default(name):
     backend = get_backend(name)
     types, defaults = get_type_hints(option_class_of(backend)), option_class_of(backend)()
     assert [one.name for one in fields(defaults)] == [one.name for one in backend.options]
@@ -50,7 +47,7 @@ def test_the_types_hold_every_default(name: str) -> None:
         assert not option.choices or value in (*allowed, None)
 
 
-def test_no_backend_declares_an_option_or_reads_one_by_a_string() -> None:
+def test_no_backend_declares_an_option_or_reads_one_by_a_string():
     wrong = []
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

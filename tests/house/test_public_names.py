@@ -21,7 +21,7 @@ PUBLIC = [
 ]  # fmt: skip
 
 
-def test_the_public_names_are_these_and_no_others() -> None:
+def test_the_public_names_are_these_and_no_others():
     assert sorted(subgraphkit.__all__) == sorted(PUBLIC)
 
 
@@ -36,7 +36,7 @@ for name in sys.argv[1:]:
 """
 
 
-def test_a_public_name_can_be_used_first_of_all() -> None:
+def test_a_public_name_can_be_used_first_of_all():
     # A process for each: a name must not lean on another one having been imported before.
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FIRST, *PUBLIC],
@@ -48,7 +48,7 @@ def test_a_public_name_can_be_used_first_of_all() -> None:
     assert done.stdout.splitlines() == PUBLIC, done.stderr
 
 
-def test_a_name_that_is_not_there_is_answered_with_the_one_that_is() -> None:
+def test_a_name_that_is_not_there_is_answered_with_the_one_that_is():
     for name, text in (
         ("partitoin", "did you mean 'partition'?"),
         ("convert", "it is subgraphkit.precision.rewrite"),
@@ -57,7 +57,7 @@ def test_a_name_that_is_not_there_is_answered_with_the_one_that_is() -> None:
             getattr(subgraphkit, name)
 
 
-def test_names_that_live_elsewhere_are_there() -> None:
+def test_names_that_live_elsewhere_are_there():
     for place in subgraphkit._ELSEWHERE.values():
         room, name = place.split(".")
         assert callable(getattr(importlib.import_module(f"subgraphkit.{room}"), name))

@@ -82,23 +82,23 @@ def _unpickles(module: Module) -> bool:
     return bool(names & UNPICKLING) or any("pickle" in name.lower() for name in names)
 
 
-def test_modules_are_found() -> None:
+def test_modules_are_found():
     assert len(_modules()) > 300
 
 
-def test_every_module_is_short() -> None:
+def test_every_module_is_short():
     assert _offenders(lambda module: _is_long(module.text)) == []
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_says_what_it_is_for():
     assert _offenders(lambda module: not module.docstring) == []
 
 
-def test_the_docstring_of_a_module_begins_with_a_noun_or_an_order() -> None:
+def test_the_docstring_of_a_module_begins_with_a_noun_or_an_order():
     assert _offenders(lambda module: CLAUSES.match(module.docstring)) == []
 
 
-def test_the_name_of_a_public_class_means_one_thing() -> None:
+def test_the_name_of_a_public_class_means_one_thing():
     places: dict[str, list[str]] = defaultdict(list)
     for module in _modules():
         for name in module.classes:
@@ -108,30 +108,30 @@ def test_the_name_of_a_public_class_means_one_thing() -> None:
     assert sorted(several) == sorted(HOMONYMS), several
 
 
-def test_no_module_unpickles_anything() -> None:
+def test_no_module_unpickles_anything():
     assert _offenders(_unpickles) == []
 
 
-def test_no_module_hides_an_import() -> None:
+def test_no_module_hides_an_import():
     assert _offenders(lambda module: "TYPE_CHECKING" in module.imports) == []
 
 
-def test_what_is_written_for_people_is_written_in_one_way() -> None:
+def test_what_is_written_for_people_is_written_in_one_way():
     raw = re.compile(r"= logging\.getLogger\(|sys\.(__)?std(out|err)(__)?\.buffer|\bprint\(")
     own = {"subgraphkit/logs.py", "subgraphkit/texts.py"}
     assert set(_offenders(lambda module: raw.search(module.text))) <= own
 
 
-def test_numpy_files_are_never_read_with_pickles() -> None:
+def test_numpy_files_are_never_read_with_pickles():
     assert _offenders(lambda module: "allow_pickle" + "=True" in module.text) == []
 
 
-def test_test_files_are_short_too() -> None:
+def test_test_files_are_short_too():
     tests = [path for path in text_files() if path.suffix == ".py" and "tests" in shown(path)]
     assert [shown(path) for path in tests if _is_long(path.read_text(encoding="utf-8"))] == []
 
 
-def test_every_suppression_names_its_rule_and_its_reason() -> None:
+def test_every_suppression_names_its_rule_and_its_reason():
     bare = []
     for path in text_files():
         if path.suffix != ".py" or path == Path(__file__):
@@ -145,7 +145,7 @@ def test_every_suppression_names_its_rule_and_its_reason() -> None:
     assert bare == []
 
 
-def test_the_linter_bounds_functions_and_nobody_is_excused() -> None:
+def test_the_linter_bounds_functions_and_nobody_is_excused():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
     assert settings["select"] == ["ALL"]
     assert settings["pylint"]["max-statements"] == 30
@@ -154,6 +154,6 @@ def test_the_linter_bounds_functions_and_nobody_is_excused() -> None:
     assert _offenders(lambda module: excused.search(module.text)) == []
 
 
-def test_no_room_is_called_utils() -> None:
+def test_no_room_is_called_utils():
     names = {path.stem for path in modules()} | {path.name for path in CORE.iterdir()}
     assert not names & {"common", "helpers", "misc", "util", "utils"}

@@ -1,7 +1,6 @@
 """The plugin of this tree's tests: a folder can be run by whoever has not installed everything."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -24,8 +23,8 @@ FILES = {
     ids=["named files", "everything"],
 )
 def test_what_needs_a_package_that_is_not_installed_is_skipped_if_it_was_named(
-    named: list[str], end: str, tmp_path: Path
-) -> None:
+    named, end, tmp_path
+):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]

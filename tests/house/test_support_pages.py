@@ -25,7 +25,7 @@ def support_table() -> Any:
     return load_script(ROOT / "docs" / "_extensions" / "support_table.py")
 
 
-def test_every_file_has_a_page_in_the_table_of_contents_and_every_page_a_file() -> None:
+def test_every_file_has_a_page_in_the_table_of_contents_and_every_page_a_file():
     pages = sorted(path.stem for path in SUPPORT.glob("*.md") if path.stem != "index")
     contents = (SUPPORT / "index.md").read_text()
     listed = contents.partition("```{toctree}\n")[2].partition("```")[0].split()[2:]
@@ -36,7 +36,7 @@ def test_every_file_has_a_page_in_the_table_of_contents_and_every_page_a_file() 
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_a_file_is_one_that_the_kit_writes_and_nothing_in_it_is_wrong(path: Any) -> None:
+def test_a_file_is_one_that_the_kit_writes_and_nothing_in_it_is_wrong(path):
     found = rows(path.read_text())
     assert tuple(found[0]) == support_table().COLUMNS
     assert len(found) >= 190

@@ -1,7 +1,6 @@
 """What no file of the project contains, and links that lead somewhere."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 PAGES = [path for path in text_files() if path.suffix == ".md"]
 
 
-def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
+def test_no_file_names_a_registry_or_a_path_of_one_machine():
     found = []
     for path in text_files():
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -25,7 +24,7 @@ def test_no_file_names_a_registry_or_a_path_of_one_machine() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=shown)
-def test_the_links_of_a_page_into_this_project_lead_to_files(page: Path) -> None:
+def test_the_links_of_a_page_into_this_project_lead_to_files(page):
     broken = []
     for link in LINK.finditer(_prose(page.read_text(encoding="utf-8"))):
         target = re.sub(rf"^{REPOSITORY}/(blob|tree)/main/", "/", link["target"]).partition("#")[0]
@@ -37,13 +36,13 @@ def test_the_links_of_a_page_into_this_project_lead_to_files(page: Path) -> None
 
 
 @pytest.mark.parametrize("project", [ROOT, *(path.parent for path in PROJECTS)], ids=shown)
-def test_the_page_of_a_package_has_links_that_work_away_from_the_repository(project: Path) -> None:
+def test_the_page_of_a_package_has_links_that_work_away_from_the_repository(project):
     page = (project / "README.md").read_text(encoding="utf-8")
     links = [link["target"] for link in LINK.finditer(_prose(page))]
     assert [link for link in links if not link.startswith("https://")] == []
 
 
-def test_the_readme_opens_with_the_two_commands() -> None:
+def test_the_readme_opens_with_the_two_commands():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     first_block = re.search(r"```\w*\n(.*?)```", readme, re.DOTALL)
     assert first_block is not None

@@ -17,7 +17,7 @@ EXAMPLES = sorted({path.parent for path in (ROOT / "examples").rglob("*.py")})
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_name_in_the_table_of_a_package_can_be_imported(package: str) -> None:
+def test_every_name_in_the_table_of_a_package_can_be_imported(package):
     room = importlib.import_module(package)
     assert room.__all__
     assert [name for name in room.__all__ if not hasattr(room, name)] == []
@@ -82,7 +82,7 @@ def _pyright(folder: Path, files: list[Path]) -> list[tuple[str, int, str, str]]
     ]
 
 
-def test_mypy_finds_nothing_in_what_people_write(by_mypy: list[str]) -> None:
+def test_mypy_finds_nothing_in_what_people_write(by_mypy):
     said = [line for line in by_mypy if not line.startswith(f"{WRONG}:")]
     assert [line for line in said if ": error:" in line] == []
     revealed = [line.rpartition("Revealed type is ")[2].strip('"') for line in said]
@@ -91,18 +91,14 @@ def test_mypy_finds_nothing_in_what_people_write(by_mypy: list[str]) -> None:
     assert not {"Any", "builtins.object"} & set(revealed)
 
 
-def test_pyright_finds_nothing_in_what_people_write(
-    by_pyright: list[tuple[str, int, str, str]],
-) -> None:
+def test_pyright_finds_nothing_in_what_people_write(by_pyright):
     assert [one for one in by_pyright if one[2] == "error" and one[0] != WRONG] == []
     revealed = [text for file, _, _, text in by_pyright if file == "names.py" and "Type of" in text]
     assert revealed
     assert not [text for text in revealed if text.endswith(('is "Any"', 'is "Unknown"'))]
 
 
-def test_both_checkers_find_exactly_the_mistakes(
-    by_mypy: list[str], by_pyright: list[tuple[str, int, str, str]]
-) -> None:
+def test_both_checkers_find_exactly_the_mistakes(by_mypy, by_pyright):
     wrong = {number for number, line in enumerate(MISUSE.splitlines(), 1) if "#" in line}
     errors = [line for line in by_mypy if line.startswith(f"{WRONG}:") and ": error:" in line]
     assert {int(line.split(":")[1]) for line in errors} == wrong

@@ -44,7 +44,7 @@ def fewest(found: Partitioning) -> int:
     return fewest_regions(found.graph.adjacency, claimed, connected=False)
 
 
-def test_what_a_selector_with_a_state_took_is_in_as_few_regions_as_possible() -> None:
+def test_what_a_selector_with_a_state_took_is_in_as_few_regions_as_possible():
     for seed in range(250):
         moody = selecting(lambda _, seed=seed: Moody(seed, splittable=True), "one",
                           connectivity="any")  # fmt: skip
@@ -54,14 +54,14 @@ def test_what_a_selector_with_a_state_took_is_in_as_few_regions_as_possible() ->
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_selector_that_only_selects_divides_as_a_list_of_operators_does(seed: int) -> None:
+def test_a_selector_that_only_selects_divides_as_a_list_of_operators_does(seed):
     operators = random.Random(f"listed {seed}").sample(list(OPERATORS), 4)
     listed = selecting(lambda _: Listed(operators), "one", connectivity="any")
     by_operator = taking(" ".join(operators), "one", connectivity="any")
     assert homes(divided(seed, listed)) == homes(divided(seed, by_operator))
 
 
-def test_regions_of_a_selector_that_may_not_be_cut_stay_as_they_were_grown() -> None:
+def test_regions_of_a_selector_that_may_not_be_cut_stay_as_they_were_grown():
     kept: set[tuple[int, ...]] = set()
 
     class Whole(Moody):

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 import subgraphkit as sk
 from tests.campaign.bodies import grow
@@ -30,7 +29,7 @@ def results(seed: int, *, fold: bool) -> tuple[Any, list[str]]:
         return error.code, []
 
 
-def test_random_graphs_agree_bit_for_bit_folded_and_unfolded(pytestconfig: pytest.Config) -> None:
+def test_random_graphs_agree_bit_for_bit_folded_and_unfolded(pytestconfig):
     became: list[str] = []
     for seed in range(pytestconfig.getoption("--folded-graphs")):
         (unfolded, none), (folded, some) = (results(seed, fold=fold) for fold in (False, True))

@@ -24,7 +24,7 @@ CHAINS = (
     ("Slice({a}, from, far)", "ReduceSum({r}0)"),
     ("Pad({a}, pads)", "ReduceSum({r}0)"),
     ("NonZero({a})", "ReduceSum<keepdims = 0>({r}0)"),
-    ("Expand({a}, pads)", "ReduceMax<keepdims = 0>({r}0)"),
+    ("Expand({a}, rows)", "ReduceMax<keepdims = 0>({r}0)"),
     (
         "ReduceMax<keepdims = 0>({a})", "Clip({r}0, low, high)", "Range(low, {r}1, step)",
         "ReduceSum({r}2)",
@@ -33,7 +33,7 @@ CHAINS = (
 CONSTANTS = (
     "int64 zero = {0}, int64[1] first = {0}, int64[1] from = {-1}, int64[2] pads = {1, 2}, "
     "int64[1] far = {9223372036854775807}, int64 low = {-7}, int64 high = {9}, int64[1] c = {13}, "
-    "int64 step = {3}"
+    "int64 step = {3}, int64[2] rows = {2, 1}"
 )
 
 
@@ -56,7 +56,7 @@ def graphs(draw: st.DrawFn) -> str:
 @settings(max_examples=60, deadline=None)
 @given(text=graphs(), data=st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_every_element_lies_between_the_bounds(text: str, data: st.DataObject) -> None:
+def test_every_element_lies_between_the_bounds(text, data):
     proto = parsed(text)
     for output in proto.graph.output:
         output.type.tensor_type.ClearField("shape")
@@ -75,7 +75,7 @@ def test_every_element_lies_between_the_bounds(text: str, data: st.DataObject) -
         assert result.size == 0 or (low <= result.min() and result.max() <= high), name
 
 
-def test_bounds_are_found_where_they_matter() -> None:
+def test_bounds_are_found_where_they_matter():
     text = f"""g (int64[N] x, float[B, 3, H] image) => (int64[M] y) <{CONSTANTS}> {{
         mask = Greater(x, zero)
         ones = Cast <to = 7> (mask)

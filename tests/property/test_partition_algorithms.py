@@ -40,7 +40,7 @@ def outside_as_minus_one(adjacency: Adjacency, regions: list[list[int]]) -> list
     return [home if home < len(regions) else -1 for home in home_of(adjacency, regions)]
 
 
-def test_levels_give_the_fewest_regions_of_small_graphs() -> None:
+def test_levels_give_the_fewest_regions_of_small_graphs():
     for adjacency, eligible in SMALL:
         regions = level_regions(adjacency, eligible)
         check(adjacency, eligible, regions, connected=False)
@@ -48,7 +48,7 @@ def test_levels_give_the_fewest_regions_of_small_graphs() -> None:
         assert len(regions) == fewest_regions(adjacency, eligible, connected=False)
 
 
-def test_settling_levels_by_bytes_keeps_them_fewest_and_never_cuts_more() -> None:
+def test_settling_levels_by_bytes_keeps_them_fewest_and_never_cuts_more():
     gained = 0
     for seed, (adjacency, eligible) in enumerate(SMALL[:800] + MEDIUM):
         nets = nets_of(adjacency, seed)
@@ -68,7 +68,7 @@ def test_settling_levels_by_bytes_keeps_them_fewest_and_never_cuts_more() -> Non
     assert gained > 100
 
 
-def test_connected_regions_of_small_graphs_are_fewest_almost_always() -> None:
+def test_connected_regions_of_small_graphs_are_fewest_almost_always():
     missed = loose = 0
     for adjacency, eligible in SMALL:
         result = connected_regions(adjacency, eligible)
@@ -83,9 +83,7 @@ def test_connected_regions_of_small_graphs_are_fewest_almost_always() -> None:
 
 
 @pytest.mark.parametrize("reach", [1, 64])
-def test_no_two_regions_of_a_maximal_result_can_be_merged(
-    reach: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_two_regions_of_a_maximal_result_can_be_merged(reach, monkeypatch):
     # A short reach makes the searches turn round, as they do in large graphs.
     monkeypatch.setattr(merger, "_FIRST_REACH", reach)
     for adjacency, eligible in SMALL[:300] + MEDIUM[:40]:
@@ -103,7 +101,7 @@ def test_no_two_regions_of_a_maximal_result_can_be_merged(
                     contract(adjacency, [*rest, merged])
 
 
-def test_a_budget_that_ends_early_leaves_regions_that_can_run() -> None:
+def test_a_budget_that_ends_early_leaves_regions_that_can_run():
     incomplete = 0
     for adjacency, eligible in MEDIUM:
         result = connected_regions(adjacency, eligible, work_limit=40)
@@ -113,7 +111,7 @@ def test_a_budget_that_ends_early_leaves_regions_that_can_run() -> None:
     assert incomplete > 0
 
 
-def test_backends_one_after_the_other_never_wait_on_each_other() -> None:
+def test_backends_one_after_the_other_never_wait_on_each_other():
     for seed, (adjacency, _) in enumerate(MEDIUM):
         rng = random.Random(seed)
         colour = [rng.randrange(4) for _ in range(adjacency.count)]
@@ -137,7 +135,7 @@ def test_backends_one_after_the_other_never_wait_on_each_other() -> None:
         check(adjacency, bytearray(len(members[r]) > 1 for r in unit_of), grouped, connected=False)
 
 
-def test_parts_of_a_region_keep_to_the_size_and_can_run() -> None:
+def test_parts_of_a_region_keep_to_the_size_and_can_run():
     for adjacency, eligible in MEDIUM[:60]:
         region = max(level_regions(adjacency, eligible), key=len)
         for most in (1, 3, 7):
@@ -159,7 +157,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 @settings(max_examples=300)
 @given(graphs(), st.randoms(use_true_random=False))
-def test_the_verifier_agrees_with_networkx(graph: Graph, rng: random.Random) -> None:
+def test_the_verifier_agrees_with_networkx(graph, rng):
     adjacency, _ = graph
     count = rng.randint(1, adjacency.count)
     region_of = [rng.randrange(count) for _ in range(adjacency.count)]

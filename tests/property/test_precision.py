@@ -50,9 +50,7 @@ def check_results(
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), keep=st.sampled_from([(), ("Tanh",), ("Transpose|Add",)]))
-def test_random_graphs_stay_valid_and_close_in_short_floats(
-    kind: Any, seed: int, keep: tuple[str, ...]
-) -> None:
+def test_random_graphs_stay_valid_and_close_in_short_floats(kind, seed, keep):
     graph = random_graph(seed)
     model = without_foreign(graph.proto)
     done = check_rewriting(model, Precision(kind, keep=keep), None)
@@ -132,9 +130,7 @@ def convolutional(layers: list[str], seed: int) -> onnx.ModelProto:
 
 @settings(max_examples=25)
 @given(layers=LAYERS, seed=st.integers(0, 2**32), high=st.sampled_from(["fp32", "fp16"]))
-def test_random_networks_stay_valid_and_close_in_int8(
-    layers: list[str], seed: int, high: Any
-) -> None:
+def test_random_networks_stay_valid_and_close_in_int8(layers, seed, high):
     model = convolutional(layers, seed)
     rng = np.random.default_rng(seed)
     batches = [{"x": rng.standard_normal((4, 16, 6, 6)).astype(np.float32)} for _ in range(2)]

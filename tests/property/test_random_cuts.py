@@ -47,9 +47,7 @@ def network(request: pytest.FixtureRequest) -> Network:
     return proto, light_models.seeded_feeds(proto)
 
 
-def test_a_model_cut_at_random_computes_the_same_bits(
-    network: Network, pytestconfig: pytest.Config
-) -> None:
+def test_a_model_cut_at_random_computes_the_same_bits(network, pytestconfig):
     cut_count = pytestconfig.getoption("--cuts-per-model")
     whole, *others = results(*network, cut_count)
     for other in others:

@@ -44,7 +44,7 @@ def _constraints() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_a_network_on_three_backends_computes_the_same_in_another_process(name: str) -> None:
+def test_a_network_on_three_backends_computes_the_same_in_another_process(name):
     pytest.importorskip("openvino")
     pytest.importorskip("onnxruntime")
     model = seeded_model(name)
@@ -65,7 +65,7 @@ def test_a_network_on_three_backends_computes_the_same_in_another_process(name: 
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_network_in_one_engine_brings_none_of_its_weights_along() -> None:
+def test_a_network_in_one_engine_brings_none_of_its_weights_along():
     pytest.importorskip("openvino")
     model = seeded_model("resnet50")
     feeds = seeded_feeds(model)

@@ -17,7 +17,7 @@ _FINE: Final = {Outcome.RIGHT, Outcome.UNCLAIMED, Outcome.REFUSED, Outcome.PASSE
 
 
 @pytest.mark.parametrize("backend", ["numpy", "onednn", "onnxruntime", "tvm"])
-def test_operators_of_a_backend_do_as_the_contract_says(backend: str) -> None:
+def test_operators_of_a_backend_do_as_the_contract_says(backend):
     pytest.importorskip(f"subgraphkit_{backend}")
     subject = Subject(backend)
     found = [

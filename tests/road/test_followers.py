@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
-import pytest
 from onnx import NodeProto, defs, helper, numpy_helper
 
 from backends.numpy.tests.dtype_sweep import fitting, schemas
@@ -189,7 +188,7 @@ def faults(case: Case) -> tuple[int, int, list[str]]:
     return count, count - len(refused), [label for label, model in refused if opens(model)]
 
 
-def test_what_onnx_runtime_opens_binds(pytestconfig: pytest.Config) -> None:
+def test_what_onnx_runtime_opens_binds(pytestconfig):
     count = pytestconfig.getoption("--followed-cases")
     results = [faults(case) for case in (*standard_cases(count), *microsoft_cases())]
     assert sum(bound for _, bound, _ in results) > 10000

@@ -155,9 +155,7 @@ def builds(request: pytest.FixtureRequest, instants: int, tmp_path: Path) -> _Bu
     return _Builds(model, request.param, tmp_path)
 
 
-def test_a_build_ends_soon_at_any_instant_and_leaves_the_cache_clean(
-    builds: _Builds, instants: int
-) -> None:
+def test_a_build_ends_soon_at_any_instant_and_leaves_the_cache_clean(builds, instants):
     dice = random.Random()
     process, started = builds.begun(), time.monotonic()
     said = builds.ended(process, 600)

@@ -41,7 +41,7 @@ def large(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not COUNTERS.exists(), reason="bytes are counted through /proc")
-def test_weights_beyond_two_gigabytes_are_read_once_and_late(large: Path) -> None:
+def test_weights_beyond_two_gigabytes_are_read_once_and_late(large):
     start = bytes_read()
     bound = sk.bind(sk.load(large), backend="numpy")
     partitioning = sk.partition(bound)

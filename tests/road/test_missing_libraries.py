@@ -34,7 +34,7 @@ except sk.SubgraphkitError as error:
         ("tvm", "apache-tvm"),
     ],
 )
-def test_a_backend_without_its_library_says_what_to_install(backend: str, remedy: str) -> None:
+def test_a_backend_without_its_library_says_what_to_install(backend, remedy):
     pytest.importorskip(f"subgraphkit_{backend}")
     found, claimants, error, *_ = run_child(
         [sys.executable, "-c", _PROGRAM, backend]

@@ -89,7 +89,7 @@ def _dealt_out(model: Any, backends: list[str]) -> sk.Session:
     return sk.Session(sk.plan(partitioning, sk.compile_subgraphs(partitioning)))
 
 
-def test_what_one_operator_returns_is_the_very_object_the_next_receives() -> None:
+def test_what_one_operator_returns_is_the_very_object_the_next_receives():
     text = """
     g (float[4] x, seq(float[4]) q) => (float[4] y, float[8] z) {
       a = Neg(x)  b = Abs(a)  c = Exp(a)  d = Add(b, c)  y = Neg(d)
@@ -108,7 +108,7 @@ def test_what_one_operator_returns_is_the_very_object_the_next_receives() -> Non
     assert any(value is y for operator in recorded for value in operator.gave)
 
 
-def test_libraries_hand_their_arrays_over_without_copies() -> None:
+def test_libraries_hand_their_arrays_over_without_copies():
     backends = _mix()
     model = light.seeded_model("squeezenet")
     with _dealt_out(model, backends) as mixed:
@@ -130,9 +130,7 @@ def _unaligned(arrays: Sequence[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_on_a_mixture_agrees_with_numpy_alone(
-    name: str, pytestconfig: pytest.Config
-) -> None:
+def test_a_model_on_a_mixture_agrees_with_numpy_alone(name, pytestconfig):
     if MODELS.index(name) >= pytestconfig.getoption("--mixed-models"):
         pytest.skip("a long check: --mixed-models 9")
     backends = _mix()
@@ -150,7 +148,7 @@ def test_a_model_on_a_mixture_agrees_with_numpy_alone(
 
 
 @pytest.mark.parametrize("name", [*MIX, "tvm"])
-def test_a_backend_reads_what_it_is_handed_where_it_lies(name: str) -> None:
+def test_a_backend_reads_what_it_is_handed_where_it_lies(name):
     model = parsed(
         "g (float[1, 64, 256, 256] x) => (float[1, 64, 1, 1] y) { y = GlobalAveragePool(x) }"
     )

@@ -95,7 +95,7 @@ def _lost(backend: str, policy: str) -> tuple[set[str], frozenset[str]]:
 
 
 @pytest.mark.parametrize("backend", _BACKENDS)
-def test_what_a_library_loses_is_declared_and_in_the_readme(backend: str) -> None:
+def test_what_a_library_loses_is_declared_and_in_the_readme(backend):
     pytest.importorskip(f"subgraphkit_{backend}")
     lost, declared = _lost(backend, "ignore")
     assert lost <= declared
@@ -105,15 +105,13 @@ def test_what_a_library_loses_is_declared_and_in_the_readme(backend: str) -> Non
 
 
 @pytest.mark.parametrize("backend", _BACKENDS)
-def test_what_is_lost_is_run_elsewhere_where_nan_is_to_be_kept(backend: str) -> None:
+def test_what_is_lost_is_run_elsewhere_where_nan_is_to_be_kept(backend):
     pytest.importorskip(f"subgraphkit_{backend}")
     lost, _ = _lost(backend, "propagate")
     assert lost == set()
 
 
-def test_a_backend_that_loses_nan_is_reported_once_if_there_is_nan(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_backend_that_loses_nan_is_reported_once_if_there_is_nan(monkeypatch, caplog):
     monkeypatch.setattr(shortfalls, "_reported", set())
     model = _model({"Relu": "Relu(x)", "Max": "Max(x, c)", "Tanh": "Tanh(x)"})
     fine = np.ones((1, 2, 9, 8), np.float32)
@@ -132,7 +130,7 @@ def test_a_backend_that_loses_nan_is_reported_once_if_there_is_nan(
     )
 
 
-def test_results_that_are_not_finite_are_an_error_where_that_is_asked_for() -> None:
+def test_results_that_are_not_finite_are_an_error_where_that_is_asked_for():
     model = _model({"Relu": "Relu(x)", "Log": "Log(x)"})
     fine = np.ones((1, 2, 9, 8), np.float32)
     with sk.InferenceSession(model, "onednn,numpy", nan_policy="error", on_fallback="ok") as opened:

@@ -32,9 +32,7 @@ def _recurrent(op: str, gates: int) -> str:
                      "LpPool <kernel_shape = [4]> (x)")),
     ],
 )  # fmt: skip
-def test_what_a_library_does_not_compute_is_run_elsewhere(
-    text: str, shapes: list[tuple[int, ...]], backend: str
-) -> None:
+def test_what_a_library_does_not_compute_is_run_elsewhere(text, shapes, backend):
     model = parsed(text)
     with (
         sk.InferenceSession(model, backend) as session,

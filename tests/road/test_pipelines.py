@@ -20,9 +20,7 @@ def trained(request: pytest.FixtureRequest) -> tuple[Pipeline, Any, Any]:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime,numpy"])
-def test_a_pipeline_predicts_what_it_was_trained_to(
-    trained: tuple[Pipeline, Any, Any], backend: str
-) -> None:
+def test_a_pipeline_predicts_what_it_was_trained_to(trained, backend):
     pipeline, model, proto = trained
     rows = pipeline.x[::3] if len(pipeline.x) > 9 else pipeline.x
     session = sk.InferenceSession(proto, backend=backend)

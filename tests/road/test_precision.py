@@ -44,9 +44,7 @@ def _check(outputs: Any, bounds: tuple[float, float]) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_within_the_bounds_on_every_backend(
-    name: str, known: Any, pytestconfig: pytest.Config
-) -> None:
+def test_a_network_is_within_the_bounds_on_every_backend(name, known, pytestconfig):
     model, batches, ranges = known(name)
     is_quick = name != "resnet50" or pytestconfig.getoption("--large-networks")
     kinds: tuple[Any, ...] = tuple(BOUNDS) if is_quick else ("int8",)
@@ -69,7 +67,7 @@ def test_a_network_is_within_the_bounds_on_every_backend(
             _check([sums.result("scores")], SOFTMAX if softened else BOUNDS[kind])
 
 
-def test_int8_beside_fp16_runs_everywhere(known: Any) -> None:
+def test_int8_beside_fp16_runs_everywhere(known):
     model, batches, ranges = known("squeezenet")
     done = rewrite(model, Precision("int8", high_precision="fp16"), ranges)
     for backend in BACKENDS:

@@ -39,7 +39,7 @@ def network() -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("backend", NAMES_NODES)
-def test_every_backend_has_times_inside_that_add_up(backend: str) -> None:
+def test_every_backend_has_times_inside_that_add_up(backend):
     try:
         session = sk.InferenceSession(network(), backend, on_fallback="ok")
     except sk.errors.BackendError as error:

@@ -36,7 +36,7 @@ def _expected(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_as_shipped_passes_the_official_test(name: str) -> None:
+def test_a_model_as_shipped_passes_the_official_test(name):
     outputs = [SCORES[name]] if name in SCORES else None
     path = light.light_model_path(name)
     with sk.InferenceSession(path, backend="numpy", outputs=outputs) as session:
@@ -64,9 +64,7 @@ def _check_agreement(answer: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_with_seeded_weights_agrees_with_onnx_runtime(
-    name: str, pytestconfig: pytest.Config
-) -> None:
+def test_a_model_with_seeded_weights_agrees_with_onnx_runtime(name, pytestconfig):
     skip_if_large(name, pytestconfig)  # the official test above runs them all
     ort = pytest.importorskip("onnxruntime")
     model = light.seeded_model(name)
@@ -79,7 +77,7 @@ def test_a_model_with_seeded_weights_agrees_with_onnx_runtime(
     np.testing.assert_array_equal(again, answer)
 
 
-def test_seeded_weights_are_the_same_every_time_and_other_ones_for_other_seeds() -> None:
+def test_seeded_weights_are_the_same_every_time_and_other_ones_for_other_seeds():
     first, again, other = (light.seeded_model("squeezenet", seed) for seed in (0, 0, 1))
     assert first == again
     assert first != other
@@ -87,7 +85,7 @@ def test_seeded_weights_are_the_same_every_time_and_other_ones_for_other_seeds()
 
 
 @pytest.mark.parametrize("name", ["inception_v1", "squeezenet", "shufflenet"])
-def test_seeding_keeps_the_operators(name: str) -> None:
+def test_seeding_keeps_the_operators(name):
     shipped = onnx.load(light.light_model_path(name))
     seeded = light.seeded_model(name)
     kept = [node for node in shipped.graph.node if node.op_type != "ConstantOfShape"]
@@ -95,6 +93,6 @@ def test_seeding_keeps_the_operators(name: str) -> None:
     assert [value.name for value in seeded.graph.output] == [v.name for v in shipped.graph.output]
 
 
-def test_a_network_nobody_knows_is_told() -> None:
+def test_a_network_nobody_knows_is_told():
     with pytest.raises(ValueError, match="resnet50"):
         light.seeded_model("resnet51")

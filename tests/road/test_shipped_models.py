@@ -38,9 +38,7 @@ def regions(session: sk.InferenceSession) -> list[str]:
         ("*cls_infer.onnx", [(1, 48, 192), (3, 48, 96), (2, 64, 64)]),
     ],
 )
-def test_text_is_found_turned_and_read_at_any_size(
-    backend: str, name: str, sizes: list[tuple[int, int, int]]
-) -> None:
+def test_text_is_found_turned_and_read_at_any_size(backend, name, sizes):
     path = shipped("rapidocr_onnxruntime", name)
     alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     with sk.InferenceSession(path, backend) as session:
@@ -56,7 +54,7 @@ STATEFUL = (*STATEFUL, "silero_vad_op18_ifless.onnx")
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-def test_voice_is_told_with_state_over_many_chunks(backend: str, name: str) -> None:
+def test_voice_is_told_with_state_over_many_chunks(backend, name):
     path = shipped("silero_vad", name)
     alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     has_rate = "sr" in {one.name for one in alone.get_inputs()}
@@ -73,14 +71,14 @@ def test_voice_is_told_with_state_over_many_chunks(backend: str, name: str) -> N
         np.testing.assert_allclose(states[1], states[0], atol=1e-3)
 
 
-def test_a_network_with_branches_goes_to_openvino_whole() -> None:
+def test_a_network_with_branches_goes_to_openvino_whole():
     pytest.importorskip("subgraphkit_openvino")
     for name in ("silero_vad_op18_ifless.onnx", "silero_vad_16k_sequence.onnx"):
         with sk.InferenceSession(shipped("silero_vad", name), "openvino") as session:
             assert regions(session) == ["openvino"]
 
 
-def test_a_branch_is_chosen_by_a_number_of_any_size() -> None:
+def test_a_branch_is_chosen_by_a_number_of_any_size():
     pytest.importorskip("subgraphkit_openvino")
     path = shipped("silero_vad", "silero_vad_op18_ifless.onnx")
     feeds = {"input": np.ones((1, 576), np.float32), "state": np.zeros((2, 1, 128), np.float32)}
@@ -94,7 +92,7 @@ def test_a_branch_is_chosen_by_a_number_of_any_size() -> None:
         np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
 
 
-def test_files_are_told_apart_in_batches(backend: str) -> None:
+def test_files_are_told_apart_in_batches(backend):
     path = shipped("magika", "model.onnx")
     alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     with sk.InferenceSession(path, backend) as session:
@@ -107,9 +105,7 @@ def test_files_are_told_apart_in_batches(backend: str) -> None:
 
 
 @pytest.mark.parametrize(("batch", "length", "past"), [(1, 5, 0), (2, 1, 7), (3, 4, 2)])
-def test_a_decoder_with_a_cache_stays_whole(
-    backend: str, batch: int, length: int, past: int
-) -> None:
+def test_a_decoder_with_a_cache_stays_whole(backend, batch, length, past):
     model, feeds = decoder(), feeds_of(batch, length, past)
     alone = onnxruntime.InferenceSession(model.SerializeToString())
     with sk.InferenceSession(model, backend) as session:

@@ -35,7 +35,7 @@ TESTS = {
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
-def test_jobs_are_bounded_and_leave_nothing_behind(tmp_path: Path) -> None:
+def test_jobs_are_bounded_and_leave_nothing_behind(tmp_path):
     (tmp_path / "pyproject.toml").touch()
     for name, text in TESTS.items():
         (tmp_path / f"test_{name}.py").write_text(text)
@@ -61,7 +61,7 @@ def test_jobs_are_bounded_and_leave_nothing_behind(tmp_path: Path) -> None:
     assert lines["slow"].startswith("FAILED, not over within 1 s: ")
 
 
-def test_every_test_that_needs_an_engine_is_in_a_job() -> None:
+def test_every_test_that_needs_an_engine_is_in_a_job():
     in_jobs = {path for job in JOBS.values() for one in job.tests for path in ROOT.glob(one)}
     files = set((ROOT / "tests" / "serving").glob("test_*.py")) - {Path(__file__)}
     assert {path for path in files if "make serving" in path.read_text()} <= in_jobs

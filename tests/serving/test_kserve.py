@@ -133,15 +133,13 @@ def manifest() -> dict[str, Any]:
     return {document["kind"]: document for document in documents}
 
 
-def test_every_object_is_one_that_its_definition_allows(manifest: dict[str, Any]) -> None:
+def test_every_object_is_one_that_its_definition_allows(manifest):
     assert manifest.keys() == SCHEMAS.keys()
     for kind, document in manifest.items():
         jsonschema.validate(document, SCHEMAS[kind])
 
 
-def test_a_field_that_is_misspelt_or_of_another_kind_would_be_found(
-    manifest: dict[str, Any],
-) -> None:
+def test_a_field_that_is_misspelt_or_of_another_kind_would_be_found(manifest):
     container = manifest["ServingRuntime"]["spec"]["containers"][0]
     for wrong in ({"arg": []}, {"args": [8080]}, {"readinessProbe": {"httpGet": {"path": "/"}}}):
         spoiled = manifest["ServingRuntime"] | {"spec": {"containers": [container | wrong]}}
@@ -149,7 +147,7 @@ def test_a_field_that_is_misspelt_or_of_another_kind_would_be_found(
             jsonschema.validate(spoiled, SCHEMAS["ServingRuntime"])
 
 
-def test_the_service_names_the_runtime_and_a_format_that_it_has(manifest: dict[str, Any]) -> None:
+def test_the_service_names_the_runtime_and_a_format_that_it_has(manifest):
     runtime, model = manifest["ServingRuntime"], manifest["InferenceService"]
     asked = model["spec"]["predictor"]["model"]
     assert asked["runtime"] == runtime["metadata"]["name"]
@@ -158,9 +156,7 @@ def test_the_service_names_the_runtime_and_a_format_that_it_has(manifest: dict[s
     assert asked["protocolVersion"] in runtime["spec"]["protocolVersions"]
 
 
-def test_the_command_takes_every_word_and_listens_where_kserve_asks(
-    manifest: dict[str, Any],
-) -> None:
+def test_the_command_takes_every_word_and_listens_where_kserve_asks(manifest):
     (container,) = manifest["ServingRuntime"]["spec"]["containers"]
     program, group, command, *words = container["command"] + container["args"]
     assert (program, f"{group} {command}" in PURPOSES) == ("subgraphkit", True)
@@ -174,7 +170,7 @@ def test_the_command_takes_every_word_and_listens_where_kserve_asks(
         assert re.fullmatch(r"/v2/.+", container[probe]["httpGet"]["path"])
 
 
-def test_the_manifest_for_kuberay_names_an_application_and_words_that_it_takes() -> None:
+def test_the_manifest_for_kuberay_names_an_application_and_words_that_it_takes():
     document = yaml.safe_load(MANIFEST.with_name("kuberay.yaml").read_text(encoding="utf-8"))
     (application,) = yaml.safe_load(document["spec"]["serveConfigV2"])["applications"]
     module, name = application["import_path"].split(":")

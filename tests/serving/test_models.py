@@ -42,7 +42,7 @@ def served(models: Path) -> Models:
     return made
 
 
-def test_a_server_says_what_it_is_and_what_its_models_take(served: Models) -> None:
+def test_a_server_says_what_it_is_and_what_its_models_take(served):
     assert ask(served, "/v2")[1]["name"] == "subgraphkit"
     assert ask(served, "/v2/health/live") == (200, {"live": True})
     assert ask(served, "/v2/health/ready/") == (200, {"ready": True})
@@ -55,7 +55,7 @@ def test_a_server_says_what_it_is_and_what_its_models_take(served: Models) -> No
     assert asyncio.run(answer(served, "GET", f"{version}/infer", {}, b""))[0] == 405
 
 
-def test_a_model_may_be_named_as_the_protocol_is(models: Path) -> None:
+def test_a_model_may_be_named_as_the_protocol_is(models):
     served = Models()
     asyncio.run(served.exchange({"v2": text(models, "doubling")}))
     assert ask(served, "/v2/models/v2")[1]["name"] == "v2"
@@ -63,7 +63,7 @@ def test_a_model_may_be_named_as_the_protocol_is(models: Path) -> None:
     assert ask(served, "/v2/models/v2/versions/v2")[0] == 404
 
 
-def test_it_answers_in_json_and_in_binary(served: Models) -> None:
+def test_it_answers_in_json_and_in_binary(served):
     for binary in (False, True):
         sent = oip.encode_request(oip.InferenceRequest({"x": X}, {"z": binary}, binary, "seven"))
         headers = {name: value for name, value in sent.headers.items() if name == oip.HEADER}
@@ -86,15 +86,13 @@ def test_it_answers_in_json_and_in_binary(served: Models) -> None:
         ("/v2/models/doubling/infer", b'{"inputs": []}', 400, "SGK142"),
     ],
 )
-def test_what_cannot_be_answered_has_a_status_and_a_code(
-    served: Models, path: str, body: bytes, status: int, code: str
-) -> None:
+def test_what_cannot_be_answered_has_a_status_and_a_code(served, path, body, status, code):
     found, said = ask(served, path, body)
     assert found == status
     assert said["error"].startswith(f"[{code}]")
 
 
-def test_a_model_is_named_where_there_are_several(served: Models) -> None:
+def test_a_model_is_named_where_there_are_several(served):
     with pytest.raises(InputError, match="no model ''") as caught:
         served.find()
     assert caught.value.code == "SGK341"
@@ -116,7 +114,7 @@ async def _exchanged_meanwhile(before: str, after: str) -> None:
     assert caught.value.code == "SGK144"  # closed, and only when nobody waited for it
 
 
-def test_an_exchange_lets_requests_end_where_they_began(models: Path) -> None:
+def test_an_exchange_lets_requests_end_where_they_began(models):
     asyncio.run(_exchanged_meanwhile(text(models, "negation"), text(models, "doubling")))
 
 
@@ -131,12 +129,12 @@ async def _pinged_meanwhile(specs: dict[str, str]) -> None:
         await served.exchange(specs)
 
 
-def test_an_exchange_waits_for_pings_and_for_other_exchanges(models: Path) -> None:
+def test_an_exchange_waits_for_pings_and_for_other_exchanges(models):
     specs = {name: text(models, name) for name in ("negation", "doubling", "eight")}
     asyncio.run(_pinged_meanwhile(specs))
 
 
-def test_a_session_that_does_not_answer_is_not_ready(served: Models) -> None:
+def test_a_session_that_does_not_answer_is_not_ready(served):
     served.find("doubling").session.close()
     status, said = ask(served, "/v2/health/ready")
     assert status == 503
@@ -146,9 +144,7 @@ def test_a_session_that_does_not_answer_is_not_ready(served: Models) -> None:
         asyncio.run(served.ping())
 
 
-def test_what_cannot_be_opened_leaves_everything_as_it_was(
-    served: Models, models: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_opened_leaves_everything_as_it_was(served, models, tmp_path):
     (tmp_path / "gone.onnx").write_bytes((models / "eight.onnx").read_bytes())
     gone = sk.SessionSpec.of(tmp_path / "gone.onnx", backend="numpy").to_json()
     (tmp_path / "gone.onnx").unlink()
@@ -171,7 +167,7 @@ def asking(**parameters: Any) -> bytes:
     return json.dumps({"inputs": [x], "parameters": parameters}).encode()
 
 
-def test_bodies_may_be_packed_and_are_no_larger_for_that(served: Models) -> None:
+def test_bodies_may_be_packed_and_are_no_larger_for_that(served):
     for pack, encoding in ((gzip.compress, "gzip"), (zlib.compress, "deflate")):
         found = posted(served, pack(asking()), **{"content-encoding": encoding})
         assert found[0] == 200
@@ -186,23 +182,21 @@ def test_bodies_may_be_packed_and_are_no_larger_for_that(served: Models) -> None
         assert posted(served, body, **{"content-encoding": encoding})[0] == status
 
 
-def test_json_has_a_limit_of_its_own(served: Models) -> None:
+def test_json_has_a_limit_of_its_own(served):
     served.max_json_bytes = len(asking())
     assert posted(served, asking())[0] == 200
     status, _, said = posted(served, asking() + b" ")
     assert (status, "Send tensors as binary data" in said["error"]) == (413, True)
 
 
-def test_what_a_request_says_of_its_time_holds_or_is_refused(served: Models) -> None:
+def test_what_a_request_says_of_its_time_holds_or_is_refused(served):
     assert posted(served, asking(timeout=0, priority=0))[0] == 200
     assert posted(served, asking(timeout=60_000_000))[0] == 200
     for wrong in ({"timeout": "1"}, {"timeout": -1}, {"timeout": True}, {"priority": 1}):
         assert posted(served, asking(**wrong))[0] == 400
 
 
-def test_a_loop_that_never_ends_is_ended_and_others_are_answered(
-    tmp_path: Path, models: Path
-) -> None:
+def test_a_loop_that_never_ends_is_ended_and_others_are_answered(tmp_path, models):
     text_of_loop = """g (int64 n, float[1] x) => (float[1] y) { c = Constant<value = bool {1}>()
         y = Loop <body = b (int64 i, bool ci, float[1] s) => (bool co, float[1] t)
         { co = Identity(ci) t = Neg(s) }> (n, c, x) }"""
@@ -223,9 +217,7 @@ def test_a_loop_that_never_ends_is_ended_and_others_are_answered(
     assert [status for status, *_ in found] == [504] * 2 + [200] * 8
 
 
-def test_a_server_that_drains_answers_what_it_has_begun_and_refuses_the_rest(
-    served: Models,
-) -> None:
+def test_a_server_that_drains_answers_what_it_has_begun_and_refuses_the_rest(served):
     async def drain() -> Any:
         path = "/v2/models/doubling/infer"
         begun = asyncio.create_task(answer(served, "POST", path, {}, asking()))
@@ -244,7 +236,7 @@ def test_a_server_that_drains_answers_what_it_has_begun_and_refuses_the_rest(
     assert late[1]["Retry-After"] == ready[1]["Retry-After"] == "1"
 
 
-def test_a_server_says_which_models_it_has_and_what_they_did(served: Models) -> None:
+def test_a_server_says_which_models_it_has_and_what_they_did(served):
     assert posted(served, asking())[0] == 200
     index = asyncio.run(answer(served, "POST", "/v2/repository/index", {}, b""))
     assert [(one["name"], one["state"]) for one in json.loads(index[2])] == [
@@ -256,9 +248,7 @@ def test_a_server_says_which_models_it_has_and_what_they_did(served: Models) -> 
     assert said["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": ["-1", "4"]}]
 
 
-def test_models_of_one_folder_are_loaded_and_unloaded_by_name(
-    served: Models, models: Path, tmp_path: Path
-) -> None:
+def test_models_of_one_folder_are_loaded_and_unloaded_by_name(served, models, tmp_path):
     def changed(verb: str, name: str, body: bytes = b"{}") -> tuple[int, str]:
         path = f"/v2/repository/models/{name}/{verb}"
         status, _, said = asyncio.run(answer(served, "POST", path, {}, body))
@@ -285,7 +275,7 @@ def test_models_of_one_folder_are_loaded_and_unloaded_by_name(
     assert served.find("doubling") is doubling
 
 
-def test_metrics_are_in_the_format_of_prometheus(models: Path) -> None:
+def test_metrics_are_in_the_format_of_prometheus(models):
     served = Models()
     assert asyncio.run(answer(served, "GET", "/metrics", {}, b""))[0] == 404
     served.metrics = Metrics()

@@ -52,7 +52,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("datatype", DATATYPES)
-def test_arrays_are_the_same_bit_for_bit_behind_a_request_and_an_answer(datatype: str) -> None:
+def test_arrays_are_the_same_bit_for_bit_behind_a_request_and_an_answer(datatype):
     draw = np.random.default_rng(7)
     arrays = {str(shape): _drawn(datatype, shape, draw) for shape in SHAPES}
     request = oip.InferenceRequest(arrays, {"y": False}, binary=True, id="7", parameters={"k": 1})
@@ -69,7 +69,7 @@ def test_arrays_are_the_same_bit_for_bit_behind_a_request_and_an_answer(datatype
 
 
 @pytest.mark.parametrize("datatype", sorted(set(DATATYPES) - {"FP16", "BF16"}))
-def test_finite_arrays_are_the_same_bit_for_bit_behind_json(datatype: str) -> None:
+def test_finite_arrays_are_the_same_bit_for_bit_behind_json(datatype):
     draw = np.random.default_rng(8)
     arrays = {str(shape): _drawn(datatype, shape, draw) for shape in SHAPES}
     for name, array in arrays.items():
@@ -80,7 +80,7 @@ def test_finite_arrays_are_the_same_bit_for_bit_behind_json(datatype: str) -> No
     assert all(_same(oip.decode_request(sent.body).inputs[name], a) for name, a in arrays.items())
 
 
-def test_binary_tensors_are_read_only_views_of_the_body() -> None:
+def test_binary_tensors_are_read_only_views_of_the_body():
     data = np.arange(6, dtype="<f4")
     body, length = _body(_binary(24, shape=[2, 3]), data=data.tobytes())
     for kind in (bytes, bytearray):
@@ -91,7 +91,7 @@ def test_binary_tensors_are_read_only_views_of_the_body() -> None:
         np.testing.assert_array_equal(found, data.reshape(2, 3))
 
 
-def test_arrays_of_any_layout_and_byte_order_are_written_in_row_major_order() -> None:
+def test_arrays_of_any_layout_and_byte_order_are_written_in_row_major_order():
     plain = np.arange(6, dtype=np.int32).reshape(2, 3)
     for array in (plain.astype(">i4"), np.asfortranarray(plain), plain[::-1, ::-1]):
         for binary in (True, False):
@@ -100,7 +100,7 @@ def test_arrays_of_any_layout_and_byte_order_are_written_in_row_major_order() ->
             np.testing.assert_array_equal(results["y"], array)
 
 
-def test_nested_data_are_those_of_the_shape() -> None:
+def test_nested_data_are_those_of_the_shape():
     nested = _x(shape=[2, 1, 3], data=[[[1, 2, 3]], [[4, 5, 6.5]]])
     scalar = _x(name="s", shape=[], data=2)
     found = oip.decode_request(_body(nested, scalar)[0]).inputs
@@ -108,7 +108,7 @@ def test_nested_data_are_those_of_the_shape() -> None:
     assert found["s"].shape == ()
 
 
-def test_null_is_what_is_left_away() -> None:
+def test_null_is_what_is_left_away():
     body, length = _body(
         _binary(8, data=None),
         id=None,
@@ -120,7 +120,7 @@ def test_null_is_what_is_left_away() -> None:
     assert (read.id, read.outputs, read.inputs["x"].tolist()) == (None, {}, [1, 2])
 
 
-def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone() -> None:
+def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone():
     head = b'{"inputs":[{"name":"x","datatype":"FP64","shape":[5],"data":'
     array = oip.decode_request(head + b"[NaN,Infinity,-Infinity,-0, 9E999]}]}").inputs["x"]
     assert array.tobytes() == np.array([np.nan, np.inf, -np.inf, -0.0, np.inf]).tobytes()
@@ -143,7 +143,7 @@ def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone() ->
         (np.array(["\ud800"], object), "which is no text"),
     ],
 )
-def test_what_cannot_travel_is_refused(value: Any, says: str) -> None:
+def test_what_cannot_travel_is_refused(value, says):
     with pytest.raises(InputError, match=says) as caught:
         oip.encode_response(oip.InferenceRequest({}), {"y": value}, "m")
     assert caught.value.code == "SGK344"
@@ -244,7 +244,7 @@ WRONG: dict[str, tuple[tuple[bytes, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_request_that_is_wrong_is_an_error_of_the_caller_that_says_what(case: str) -> None:
+def test_a_request_that_is_wrong_is_an_error_of_the_caller_that_says_what(case):
     (body, length), says = WRONG[case]
     with pytest.raises(InputError, match=says) as caught:
         oip.decode_request(body, length)
@@ -273,7 +273,7 @@ def _mutants(count: int) -> Iterator[tuple[bytes, str | None]]:
         yield body, length
 
 
-def test_ten_thousand_spoiled_requests_end_in_a_request_or_in_a_coded_error() -> None:
+def test_ten_thousand_spoiled_requests_end_in_a_request_or_in_a_coded_error():
     outcomes = {"read": 0, "SGK343": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -293,7 +293,7 @@ def test_ten_thousand_spoiled_requests_end_in_a_request_or_in_a_coded_error() ->
     assert min(outcomes.values()) > 50, outcomes
 
 
-def test_metadata_name_what_a_session_takes_and_gives() -> None:
+def test_metadata_name_what_a_session_takes_and_gives():
     model = model_of("g (float[N,3] x, int64[2] i, bool b) => (float[N,3] y) { y = Relu(x) }")
     with sk.InferenceSession(model, "numpy") as session:
         assert oip.model_metadata(session, "m", ["1"]) == {
@@ -310,7 +310,7 @@ def test_metadata_name_what_a_session_takes_and_gives() -> None:
     assert "binary_tensor_data" in oip.server_metadata()["extensions"]
 
 
-def test_metadata_of_a_model_whose_values_cannot_travel_are_refused() -> None:
+def test_metadata_of_a_model_whose_values_cannot_travel_are_refused():
     model = model_of("g (seq(float[N]) x) => (int64 y) { y = SequenceLength(x) }")
     with (
         sk.InferenceSession(model, "numpy") as session,
@@ -320,7 +320,7 @@ def test_metadata_of_a_model_whose_values_cannot_travel_are_refused() -> None:
     assert caught.value.code == "SGK344"
 
 
-def test_what_is_not_an_error_of_the_caller_is_one_of_the_server_and_says_no_more() -> None:
+def test_what_is_not_an_error_of_the_caller_is_one_of_the_server_and_says_no_more():
     status, answer = oip.encode_error(RuntimeError("/secret/path"))
     assert (status, json.loads(answer)) == (500, {"error": "the server failed with RuntimeError"})
     late = sk.errors.RunTimeoutError("SGK138", "the run took longer")

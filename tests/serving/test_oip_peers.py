@@ -40,8 +40,8 @@ def _described(client: ModuleType, datatype: str, *, binary: bool) -> Any:
     [*((one, True) for one in ARRAYS), *((one, False) for one in ARRAYS if one != "FP16")],
 )
 def test_what_the_client_writes_is_read_and_what_is_answered_the_client_reads(
-    client: ModuleType, datatype: str, *, binary: bool
-) -> None:
+    client, datatype, *, binary
+):
     array = ARRAYS[datatype]
     wanted = client.InferRequestedOutput("x", binary_data=binary)
     body, length = client.InferenceServerClient.generate_request_body(

@@ -18,7 +18,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare(tmp_path_factory.mktemp("recipes"))
 
 
-def test_a_pool_of_processes_answers_as_one_process_does(folder: Path) -> None:
+def test_a_pool_of_processes_answers_as_one_process_does(folder):
     answers = run_script("process_pool", folder, "forkserver")
     np.testing.assert_allclose(answers, expected_of(folder), rtol=1e-5, atol=1e-6)
 
@@ -28,9 +28,7 @@ def _answer(spec: sk.SessionSpec, feeds: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])  # the third is that of the script
-def test_a_pool_answers_bad_feeds_with_the_coded_error_and_goes_on(
-    folder: Path, method: str
-) -> None:
+def test_a_pool_answers_bad_feeds_with_the_coded_error_and_goes_on(folder, method):
     spec, rows = spec_of(folder), np.load(folder / "rows.npy")
     with multiprocessing.get_context(method).Pool(1) as pool:
         good = pool.apply_async(_answer, (spec, {"x": rows})).get(SECONDS)
@@ -42,7 +40,7 @@ def test_a_pool_answers_bad_feeds_with_the_coded_error_and_goes_on(
     np.testing.assert_allclose(good, expected_of(folder), rtol=1e-5, atol=1e-6)
 
 
-def test_an_executor_is_not_broken_by_bad_feeds(folder: Path) -> None:
+def test_an_executor_is_not_broken_by_bad_feeds(folder):
     spec, rows = spec_of(folder), np.load(folder / "rows.npy")
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
@@ -52,7 +50,7 @@ def test_an_executor_is_not_broken_by_bad_feeds(folder: Path) -> None:
     np.testing.assert_allclose(good, expected_of(folder), rtol=1e-5, atol=1e-6)
 
 
-def test_joblib_sends_a_session_in_a_closure_as_its_spec(folder: Path) -> None:
+def test_joblib_sends_a_session_in_a_closure_as_its_spec(folder):
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
     joblib = pytest.importorskip("joblib", reason="joblib is not installed")
     spec, batches = spec_of(folder), np.split(np.load(folder / "rows.npy"), 4)

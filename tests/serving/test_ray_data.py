@@ -48,9 +48,7 @@ def spec(models: Path, name: str) -> sk.SessionSpec:
     return sk.SessionSpec.of(models / f"{name}.onnx", backend="numpy", threads=1)
 
 
-def test_rows_come_back_bit_for_bit_with_their_keys(
-    models: Path, dataset: Callable[..., Any]
-) -> None:
+def test_rows_come_back_bit_for_bit_with_their_keys(models, dataset):
     given = dataset(53)
     x = np.stack([row["x"] for row in given.take_all()])
     y, z = spec(models, "negation").open().run(None, {"x": x})
@@ -62,25 +60,21 @@ def test_rows_come_back_bit_for_bit_with_their_keys(
     assert all(np.array_equal(row["z"], z[row["id"]]) for row in found)
 
 
-def test_a_model_for_eight_rows_takes_a_dataset_of_any_length(
-    models: Path, dataset: Callable[..., Any]
-) -> None:
+def test_a_model_for_eight_rows_takes_a_dataset_of_any_length(models, dataset):
     words = {"columns": {"x": "x"}, "outputs": {"y": "negative"}, "keep": ["id", "x"]}
     found = map_batches(dataset(21), spec(models, "eight"), batch_size=16, **words).take_all()
     assert sorted(row["id"] for row in found) == list(range(21))
     assert all(np.array_equal(row["negative"], -row["x"]) for row in found)
 
 
-def test_a_dataset_without_rows_has_none_afterwards(ray: Any, models: Path) -> None:
+def test_a_dataset_without_rows_has_none_afterwards(ray, models):
     import pyarrow as pa  # noqa: PLC0415 (it comes with Ray)
 
     rows = pa.table({"x": pa.array([], pa.list_(pa.float32(), 4))})
     assert map_batches(ray.data.from_arrow(rows), spec(models, "negation")).take_all() == []
 
 
-def test_the_driver_gets_class_and_code_of_an_error(
-    models: Path, dataset: Callable[..., Any]
-) -> None:
+def test_the_driver_gets_class_and_code_of_an_error(models, dataset):
     with pytest.raises(InputError) as caught:
         map_batches(dataset(5), spec(models, "negation"), columns={"x": "id"}).take_all()
     error: Any = caught.value
@@ -89,9 +83,7 @@ def test_the_driver_gets_class_and_code_of_an_error(
     assert error.cause.fault == "caller"
 
 
-def test_a_model_that_was_exchanged_is_refused(
-    models: Path, dataset: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_model_that_was_exchanged_is_refused(models, dataset, tmp_path):
     file = tmp_path / "model.onnx"
     file.write_bytes((models / "negation.onnx").read_bytes())
     before = sk.SessionSpec.of(file, backend="numpy")
@@ -101,7 +93,7 @@ def test_a_model_that_was_exchanged_is_refused(
     assert caught.value.code == "SGK194"
 
 
-def test_the_example_writes_an_answer_for_each_row(ray: Any, models: Path, tmp_path: Path) -> None:
+def test_the_example_writes_an_answer_for_each_row(ray, models, tmp_path):
     rows = [{"id": place, "x": np.full(4, place, np.float32)} for place in range(30)]
     ray.data.from_items(rows).write_parquet(str(tmp_path / "in"))
     example = load_script(EXAMPLES / "serving" / "ray_rows.py")
@@ -111,9 +103,7 @@ def test_the_example_writes_an_answer_for_each_row(ray: Any, models: Path, tmp_p
     assert all(np.array_equal(row["y"], np.full(4, 2 * row["id"])) for row in found)
 
 
-def test_actors_that_are_killed_lose_nothing_and_double_nothing(
-    models: Path, dataset: Callable[..., Any], request: pytest.FixtureRequest
-) -> None:
+def test_actors_that_are_killed_lose_nothing_and_double_nothing(models, dataset, request):
     kills = request.config.getoption("--killed-actors")
     given = dataset(_PER_KILL * kills, blocks=10 * kills)
     killed: list[int] = []

@@ -41,7 +41,7 @@ def spec(models: Path, name: str) -> sk.SessionSpec:
     return sk.SessionSpec.of(models / f"{name}.onnx", backend="numpy", threads=1)
 
 
-def test_a_model_is_found_by_whatever_name_it_has(models: Path) -> None:
+def test_a_model_is_found_by_whatever_name_it_has(models):
     async def asked(name: str) -> int:
         from starlette.requests import Request  # noqa: PLC0415 (imported where it is installed)
 
@@ -99,7 +99,7 @@ def infer(serve: Any, path: str, feeds: dict[str, Any], *, binary: bool) -> tupl
     return ask(serve, f"{path}/infer", sent.body, **sent.headers)
 
 
-def test_a_handle_takes_feeds_and_returns_what_run_does(handle: Any, models: Path) -> None:
+def test_a_handle_takes_feeds_and_returns_what_run_does(handle, models):
     expected = spec(models, "negation").open().run(None, {"x": X})
     answers = [handle.remote({"x": X}, model="negation") for _ in range(40)]
     for answer in answers:
@@ -107,7 +107,7 @@ def test_a_handle_takes_feeds_and_returns_what_run_does(handle: Any, models: Pat
     assert np.array_equal(handle.remote({"x": X}, ["y"], "doubling").result()[0], X + X)
 
 
-def test_http_speaks_the_protocol_in_json_and_in_binary(serve: Any, handle: Any) -> None:
+def test_http_speaks_the_protocol_in_json_and_in_binary(serve, handle):
     del handle
     for binary in (False, True):
         status, headers, body = infer(serve, "/v2/models/negation", {"x": X}, binary=binary)
@@ -121,7 +121,7 @@ def test_http_speaks_the_protocol_in_json_and_in_binary(serve: Any, handle: Any)
     assert ask(serve, "/v2/health/live")[0] == ask(serve, "/v2/health/ready")[0] == 200
 
 
-def test_errors_keep_their_codes_and_the_replica_is_healthy(serve: Any, handle: Any) -> None:
+def test_errors_keep_their_codes_and_the_replica_is_healthy(serve, handle):
     with pytest.raises(InputError) as caught:
         handle.remote({"x": X.astype(np.int64)}, model="doubling").result(timeout_s=60)
     assert caught.value.code == "SGK141"
@@ -134,7 +134,7 @@ def test_errors_keep_their_codes_and_the_replica_is_healthy(serve: Any, handle: 
     assert ask(serve, "/v2/health/ready")[0] == 200
 
 
-def test_grpc_speaks_the_protocol_with_the_messages_of_its_client(serve: Any, handle: Any) -> None:
+def test_grpc_speaks_the_protocol_with_the_messages_of_its_client(serve, handle):
     del handle
     triton = pytest.importorskip("tritonclient.grpc", reason="no tritonclient: make serving")
     client = triton.InferenceServerClient(serve.grpc_address)
@@ -175,9 +175,7 @@ def test_grpc_speaks_the_protocol_with_the_messages_of_its_client(serve: Any, ha
     client.close()
 
 
-def test_what_there_is_no_room_for_is_refused_and_the_rest_is_right(
-    serve: Any, models: Path
-) -> None:
+def test_what_there_is_no_room_for_is_refused_and_the_rest_is_right(serve, models):
     bounds = {"max_ongoing_requests": 2, "max_queued_requests": 4}
     made = deployment(spec(models, "long"), name="long", **bounds).options(
         backpressure_config={"status_code": 429}
@@ -198,9 +196,7 @@ def test_what_there_is_no_room_for_is_refused_and_the_rest_is_right(
             assert np.array_equal(oip.decode_response(body, headers[oip.HEADER])["y"], X)
 
 
-def test_updates_in_use_refuse_nothing_and_stay_in_their_process(
-    serve: Any, models: Path, request: pytest.FixtureRequest
-) -> None:
+def test_updates_in_use_refuse_nothing_and_stay_in_their_process(serve, models, request):
     updates = request.config.getoption("--served-updates")
     right = {
         spec(models, name).digest[:12]: sign for name, sign in (("negation", -1), ("doubling", 2))
@@ -241,9 +237,7 @@ def test_updates_in_use_refuse_nothing_and_stay_in_their_process(
     serve.delete("updated")
 
 
-def test_the_example_updates_a_model_between_requests(
-    serve: Any, models: Path, tmp_path: Path
-) -> None:
+def test_the_example_updates_a_model_between_requests(serve, models, tmp_path):
     rows = np.random.default_rng(0).random((20, 4), np.float32)
     np.save(tmp_path / "rows.npy", rows)
     example = load_script(EXAMPLES / "serving" / "ray_models.py")
@@ -254,7 +248,7 @@ def test_the_example_updates_a_model_between_requests(
     assert np.array_equal(np.load(tmp_path / "answers.npy"), expected)
 
 
-def test_a_replica_that_is_killed_comes_back(serve: Any, handle: Any) -> None:
+def test_a_replica_that_is_killed_comes_back(serve, handle):
     del handle
     (replica,) = ray_processes("ray::ServeReplica:two")
     os.kill(replica, signal.SIGKILL)

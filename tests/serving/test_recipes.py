@@ -28,13 +28,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_workers_of_a_data_loader_answer_what_they_load(folder: Path, method: str) -> None:
+def test_workers_of_a_data_loader_answer_what_they_load(folder, method):
     pytest.importorskip("torch", reason="PyTorch is not installed; see make torch")
     answers = run_script("data_loader", folder, method)
     np.testing.assert_allclose(answers, expected_of(folder), rtol=1e-5, atol=1e-6)
 
 
-def test_dask_answers_blocks_in_processes(folder: Path) -> None:
+def test_dask_answers_blocks_in_processes(folder):
     pytest.importorskip("dask.array", reason="Dask is not installed; see make serving")
     answers = run_script("dask_array", folder)
     np.testing.assert_allclose(answers, expected_of(folder), rtol=1e-5, atol=1e-6)
@@ -53,14 +53,14 @@ def web(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield web
 
 
-def test_fastapi_answers_rows(web: Any, folder: Path) -> None:
+def test_fastapi_answers_rows(web, folder):
     answer = web.post("/answers", json=np.load(folder / "rows.npy").tolist())
     assert answer.status_code == 200
     np.testing.assert_allclose(answer.json(), expected_of(folder), rtol=1e-5, atol=1e-6)
     assert web.get("/health").status_code == 200
 
 
-def test_fastapi_answers_bad_rows_with_400_and_stays_healthy(web: Any) -> None:
+def test_fastapi_answers_bad_rows_with_400_and_stays_healthy(web):
     answer = web.post("/answers", json=np.zeros((1, 3, 8, 7)).tolist())
     assert (answer.status_code, answer.json()["code"]) == (400, "SGK140")
     assert web.get("/health").status_code == 200
@@ -71,9 +71,7 @@ def test_fastapi_answers_bad_rows_with_400_and_stays_healthy(web: Any) -> None:
     (sk.errors.ModelError("SGK222", "it fails"), 500),
     (sk.errors.RunTimeoutError("SGK138", "it fails"), 503),
 ], ids=lambda value: value.code if isinstance(value, Exception) else str(value))  # fmt: skip
-def test_fastapi_says_whose_fault_an_error_is(
-    web: Any, monkeypatch: pytest.MonkeyPatch, error: sk.SubgraphkitError, status: int
-) -> None:
+def test_fastapi_says_whose_fault_an_error_is(web, monkeypatch, error, status):
     class Failing:
         async def arun(self, feeds: Any, **how: Any) -> Any:
             raise error
@@ -86,7 +84,7 @@ def test_fastapi_says_whose_fault_an_error_is(
         assert (answer.status_code, answer.json()["code"]) == (status, error.code)
 
 
-def test_litserve_answers_requests_in_batches(folder: Path) -> None:
+def test_litserve_answers_requests_in_batches(folder):
     pytest.importorskip("litserve", reason="LitServe is not installed; see make serving")
     expected = expected_of(folder)
     with _served([str(RECIPES / "litserve_app.py")], folder, "/health") as url:
@@ -96,7 +94,7 @@ def test_litserve_answers_requests_in_batches(folder: Path) -> None:
             np.testing.assert_allclose(answer["y"], want, rtol=1e-5, atol=1e-6)
 
 
-def test_bentoml_answers_rows(folder: Path) -> None:
+def test_bentoml_answers_rows(folder):
     pytest.importorskip("bentoml", reason="BentoML is not installed; see make serving")
     command = ["-m", "bentoml", "serve", "bentoml_app:Answers", "--host", "127.0.0.1"]
     with _served([*command, "--working-dir", str(RECIPES)], folder, "/readyz") as url:

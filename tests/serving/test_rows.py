@@ -19,7 +19,7 @@ def table(count: int) -> dict[str, Any]:
     return {"id": np.arange(count), "x": np.arange(4.0 * count, dtype=np.float32).reshape(-1, 4)}
 
 
-def test_outputs_become_columns_beside_those_that_are_kept(models: Path) -> None:
+def test_outputs_become_columns_beside_those_that_are_kept(models):
     rows = Rows(session(models, "negation"), keep=["id"])
     made = rows(table(3))
     assert list(made) == ["id", "y", "z"]
@@ -27,7 +27,7 @@ def test_outputs_become_columns_beside_those_that_are_kept(models: Path) -> None
     assert made["z"].shape == (3, 2, 2)
 
 
-def test_columns_and_outputs_may_have_other_names_than_inputs(models: Path) -> None:
+def test_columns_and_outputs_may_have_other_names_than_inputs(models):
     rows = Rows(session(models, "negation"), {"x": "pixels"}, {"y": "id"})
     made = rows({"pixels": table(2)["x"]})
     assert list(made) == ["id"]
@@ -35,20 +35,20 @@ def test_columns_and_outputs_may_have_other_names_than_inputs(models: Path) -> N
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 21])
-def test_a_model_for_eight_rows_takes_any_number(models: Path, count: int) -> None:
+def test_a_model_for_eight_rows_takes_any_number(models, count):
     made = Rows(session(models, "eight"))(table(count))
     assert np.array_equal(made["y"], -table(count)["x"])
 
 
 @pytest.mark.parametrize("name", ["negation", "eight"])
-def test_no_rows_make_no_rows_of_the_same_types(models: Path, name: str) -> None:
+def test_no_rows_make_no_rows_of_the_same_types(models, name):
     made = Rows(session(models, name), keep=["id"])(table(0))
     assert made["y"].shape == (0, 4)
     assert made["y"].dtype == np.float32
     assert made["id"].shape == (0,)
 
 
-def test_lists_and_text_are_rows_as_well(models: Path) -> None:
+def test_lists_and_text_are_rows_as_well(models):
     lists = np.empty(2, object)
     lists[:] = [[1.0, 2.0, 3.0, 4.0], np.float32([5, 6, 7, 8])]
     lists[0] = np.float32(lists[0])
@@ -73,9 +73,7 @@ def ragged(*rows: Any) -> dict[str, Any]:
         (ragged({}, {}), "no number, text or array"),
     ],
 )
-def test_a_table_that_does_not_fit_is_the_callers_error(
-    models: Path, given: dict[str, Any], problem: str
-) -> None:
+def test_a_table_that_does_not_fit_is_the_callers_error(models, given, problem):
     with pytest.raises(InputError, match=problem) as caught:
         Rows(session(models, "negation"))(given)
     assert caught.value.code == "SGK340"
@@ -90,15 +88,13 @@ def test_a_table_that_does_not_fit_is_the_callers_error(
         ("negation", {"outputs": {"y": "a", "z": "a"}}, "two columns 'a'"),
     ],
 )
-def test_what_a_model_cannot_do_with_rows_is_said_before_any_comes(
-    models: Path, name: str, words: dict[str, Any], problem: str
-) -> None:
+def test_what_a_model_cannot_do_with_rows_is_said_before_any_comes(models, name, words, problem):
     with pytest.raises(InputError, match=problem) as caught:
         Rows(session(models, name), **words)
     assert caught.value.code == "SGK340"
 
 
-def test_an_output_that_has_not_a_row_each_is_refused(models: Path) -> None:
+def test_an_output_that_has_not_a_row_each_is_refused(models):
     whole = session(models, "whole")
     with pytest.raises(InputError, match="'s' is float32\\[\\], which is no column"):
         Rows(whole)
@@ -106,6 +102,6 @@ def test_an_output_that_has_not_a_row_each_is_refused(models: Path) -> None:
         Rows(whole, outputs=["y"])(table(3))
 
 
-def test_what_no_table_holds_is_refused(models: Path) -> None:
+def test_what_no_table_holds_is_refused(models):
     with pytest.raises(InputError, match="'y' is bfloat16\\[N,4\\], which is no column"):
         Rows(session(models, "brain"))

@@ -74,9 +74,7 @@ def served(monkeypatch: pytest.MonkeyPatch, models: Path) -> Callable[..., tuple
     return call
 
 
-def test_it_listens_to_this_machine_unless_told_and_ends_with_ctrl_c(
-    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_listens_to_this_machine_unless_told_and_ends_with_ctrl_c(served, capsys):
     code, engine = served(Engine())
     assert code == 0
     assert engine.http == {"host": "127.0.0.1", "port": 18439}
@@ -90,9 +88,7 @@ def test_it_listens_to_this_machine_unless_told_and_ends_with_ctrl_c(
     assert wide.grpc == {"port": 9, "grpc_servicer_functions": ["service"]}
 
 
-def test_what_the_engine_cannot_start_has_a_code_and_is_ended(
-    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_engine_cannot_start_has_a_code_and_is_ended(served, capsys):
     problem = "subgraphkit.errors.BundleError: [SGK194] another model"
     code, engine = served(Engine(f"Error:\n  Traceback:\n  RuntimeError: \n    {problem}\n"))
     assert code == 2
@@ -101,9 +97,7 @@ def test_what_the_engine_cannot_start_has_a_code_and_is_ended(
     assert "[SGK341] Ray Serve could not start the models: [SGK194] another model\n" in said
 
 
-def test_an_engine_that_does_not_start_has_a_code_as_well(
-    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_engine_that_does_not_start_has_a_code_as_well(served, capsys):
     code, engine = served(Engine("init"))
     assert (code, engine.done[0], engine.done[-1]) == (2, "init", "shutdown")
     said = capsys.readouterr().err
@@ -111,9 +105,7 @@ def test_an_engine_that_does_not_start_has_a_code_as_well(
     assert "logs are in the temporary folder" in " ".join(said.split())
 
 
-def test_what_this_machine_cannot_do_is_said_before_anything_starts(
-    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_this_machine_cannot_do_is_said_before_anything_starts(served, capsys):
     for words, problem in (
         (["--replicas", "10000"], "10000 processors"),
         (["--host", "256.0.0.1"], "cannot be listened at"),
@@ -126,12 +118,7 @@ def test_what_this_machine_cannot_do_is_said_before_anything_starts(
         assert problem in " ".join(capsys.readouterr().err.split())
 
 
-def test_backends_are_those_of_models_that_are_no_specs(
-    served: Callable[..., tuple[int, Engine]],
-    models: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_backends_are_those_of_models_that_are_no_specs(served, models, tmp_path, capsys):
     (tmp_path / "two.json").write_text(
         sk.SessionSpec.of(models / "doubling.onnx", "numpy,onnxruntime?").to_json()
     )
@@ -146,9 +133,7 @@ def test_backends_are_those_of_models_that_are_no_specs(
     assert "says backends already" in capsys.readouterr().err
 
 
-def test_models_have_names_that_fit_into_a_path_and_one_each(
-    served: Callable[..., tuple[int, Engine]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_have_names_that_fit_into_a_path_and_one_each(served, capsys):
     served(Engine())
     for words, problem in (
         (["a/b=model.onnx"], "without '/' in the name, got 'a/b=model.onnx'"),

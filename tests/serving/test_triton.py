@@ -66,9 +66,7 @@ def _asked(server: Server, feeds: dict[str, Any], *outputs: str) -> tuple[int, A
     return status, oip.decode_response(body, headers.get(oip.HEADER)) if status == 200 else body
 
 
-def test_the_server_says_of_the_model_what_the_session_says(
-    server: Server, spec: sk.SessionSpec
-) -> None:
+def test_the_server_says_of_the_model_what_the_session_says(server, spec):
     said = server.read("models/small")
     ours = oip.model_metadata(spec.get(), "small", ["1"])
     assert {key: said[key] for key in ("name", "versions")} == {"name": "small", "versions": ["1"]}
@@ -77,9 +75,7 @@ def test_the_server_says_of_the_model_what_the_session_says(
         assert said[key] == ours[key]
 
 
-def test_concurrent_calls_are_gathered_and_each_is_answered_as_alone_bit_for_bit(
-    server: Server, spec: sk.SessionSpec
-) -> None:
+def test_concurrent_calls_are_gathered_and_each_is_answered_as_alone_bit_for_bit(server, spec):
     draw = np.random.default_rng(5)
     calls = [_feeds(draw) for _ in range(CALLS)]
     with ThreadPoolExecutor(16) as pool:
@@ -98,7 +94,7 @@ def test_concurrent_calls_are_gathered_and_each_is_answered_as_alone_bit_for_bit
     assert "PyCapsule" not in server.log.read_text(errors="replace")
 
 
-def test_a_request_that_is_wrong_fails_alone(server: Server, spec: sk.SessionSpec) -> None:
+def test_a_request_that_is_wrong_fails_alone(server, spec):
     draw = np.random.default_rng(6)
     calls = [_feeds(draw) for _ in range(60)]
     for feeds in calls[::6]:
@@ -113,9 +109,7 @@ def test_a_request_that_is_wrong_fails_alone(server: Server, spec: sk.SessionSpe
     assert oip.probe(server.url, "small") == ""
 
 
-def test_a_model_with_strings_does_not_load_where_the_bridge_to_numpy_does_not_work(
-    server: Server,
-) -> None:
+def test_a_model_with_strings_does_not_load_where_the_bridge_to_numpy_does_not_work(server):
     folder = server.log.parent
     onnx.save(
         model_of("g (string[N,1] x) => (string[N,1] y) { y = Identity(x) }"), folder / "s.onnx"
@@ -125,9 +119,7 @@ def test_a_model_with_strings_does_not_load_where_the_bridge_to_numpy_does_not_w
     assert (status, b"SGK345" in body, b"'x' has strings" in body) == (400, True, True)
 
 
-def test_a_model_whose_processes_are_gone_is_ready_but_not_healthy_until_it_is_loaded(
-    server: Server, spec: sk.SessionSpec
-) -> None:
+def test_a_model_whose_processes_are_gone_is_ready_but_not_healthy_until_it_is_loaded(server, spec):
     assert oip.probe(server.url, "small") == ""
     before = server.stubs()
     assert len(before) == 2

@@ -31,9 +31,7 @@ def spec_of(tmp_path: Path) -> Callable[..., sk.SessionSpec]:
     return made
 
 
-def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
-    spec_of: Callable[..., sk.SessionSpec], tmp_path: Path
-) -> None:
+def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(spec_of, tmp_path):
     spec = spec_of("g (float[N,3] x, int64[N] i) => (float[N,3] y) { y = Relu(x) }", x='a"\\\n\xe9')
     how: Any = {"packages": "/srv/site", "delay_s": 0.5, "max_batch": 4}
     place = export_triton(spec, tmp_path / "models", name="m", **how)
@@ -75,9 +73,7 @@ def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
      "the rank of output 'y' is not known"),
     ("g () => (float[1] y) <float[1] c = {1}> {y = Relu(c)}", "it has no inputs"),
 ])  # fmt: skip
-def test_a_model_that_triton_cannot_hold_is_refused(
-    spec_of: Callable[..., sk.SessionSpec], tmp_path: Path, text: str, says: str
-) -> None:
+def test_a_model_that_triton_cannot_hold_is_refused(spec_of, tmp_path, text, says):
     with pytest.raises(CallerError, match=says) as caught:
         export_triton(spec_of(text), tmp_path / "models", name="m")
     assert caught.value.code == "SGK345"
@@ -96,9 +92,7 @@ def test_a_model_that_triton_cannot_hold_is_refused(
         ({"name": "file"}, "cannot be written"),
     ],
 )
-def test_an_export_that_makes_no_sense_is_refused(
-    spec_of: Callable[..., sk.SessionSpec], tmp_path: Path, how: dict[str, Any], says: str
-) -> None:
+def test_an_export_that_makes_no_sense_is_refused(spec_of, tmp_path, how, says):
     (tmp_path / "models" / "made" / "1").mkdir(parents=True)
     (tmp_path / "models" / "file").touch()
     spec = spec_of("g (float[N,3] x) => (float[3,N] y) { y = Transpose(x) }")
@@ -169,9 +163,7 @@ def served(spec_of: Callable[..., sk.SessionSpec], tmp_path: Path) -> Callable[[
     return made
 
 
-def test_requests_that_fit_together_are_one_run_and_each_gets_its_rows(
-    served: Callable[[str], ServedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_that_fit_together_are_one_run_and_each_gets_its_rows(served, monkeypatch):
     model = served(OPEN)
     runs: list[int] = []
     inner = model._session.run
@@ -193,9 +185,7 @@ def test_requests_that_fit_together_are_one_run_and_each_gets_its_rows(
     model.close()
 
 
-def test_one_that_makes_a_run_fail_is_found_by_running_each_alone(
-    served: Callable[[str], ServedModel],
-) -> None:
+def test_one_that_makes_a_run_fail_is_found_by_running_each_alone(served):
     model = served(
         "g (int64[N] i) => (float[N] y) <float[2] t = {5, 6}> { y = Gather <axis = 0> (t, i) }"
     )
@@ -206,9 +196,7 @@ def test_one_that_makes_a_run_fail_is_found_by_running_each_alone(
     model.close()
 
 
-def test_rows_that_are_not_those_of_the_inputs_are_never_divided_among_requests(
-    served: Callable[[str], ServedModel],
-) -> None:
+def test_rows_that_are_not_those_of_the_inputs_are_never_divided_among_requests(served):
     model = served("g (float[N,2] x) => (float[1,2] y) <int64[1] a = {0}> { y = ReduceSum(x, a) }")
     given = [np.ones((rows, 2), np.float32) for rows in (1, 3)]
     answers = model.execute([Fake.Request({"x": one}, "y") for one in given])
@@ -217,8 +205,8 @@ def test_rows_that_are_not_those_of_the_inputs_are_never_divided_among_requests(
 
 
 def test_strings_pass_where_the_bridge_knows_this_numpy_and_are_refused_where_not(
-    served: Callable[[str], ServedModel], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    served, monkeypatch, tmp_path
+):
     stub = tmp_path / "stub"
     stub.write_bytes(b"\0numpy.core\0numpy._core\0")
     monkeypatch.setattr(served_model, "_PROGRAM", stub)

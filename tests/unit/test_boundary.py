@@ -23,7 +23,7 @@ FOREIGN = [SystemExit, GeneratorExit, HomeMadeError]
 
 
 @pytest.mark.parametrize("kind", [MemoryError, RecursionError, OverflowError, KeyError, ValueError])
-def test_an_exception_of_any_kind_gets_a_code_and_stays_the_cause(kind: type[Exception]) -> None:
+def test_an_exception_of_any_kind_gets_a_code_and_stays_the_cause(kind):
     said = pytest.raises(sk.errors.InvalidModelError, match="model 'm' made the step 'bind'")
     with said as seen, walking("bind", "m"):
         raise kind("too much")
@@ -34,7 +34,7 @@ def test_an_exception_of_any_kind_gets_a_code_and_stays_the_cause(kind: type[Exc
 @pytest.mark.parametrize(
     "error", [sk.errors.InputError("SGK140", "wrong"), KeyboardInterrupt(), UserWarning("careful")]
 )
-def test_what_says_what_it_is_passes_the_boundary(error: BaseException) -> None:
+def test_what_says_what_it_is_passes_the_boundary(error):
     with pytest.raises(type(error)) as seen, walking("load", "m"):
         raise error
     assert seen.value is error
@@ -47,13 +47,13 @@ def interrupted_with_a_lock() -> None:
         raise KeyboardInterrupt
 
 
-def test_ctrl_c_passes_though_a_lock_that_it_struck_at_fails_for_it() -> None:
+def test_ctrl_c_passes_though_a_lock_that_it_struck_at_fails_for_it():
     with pytest.raises(KeyboardInterrupt) as seen, walking("bind", "m"):
         interrupted_with_a_lock()
     assert "release unlocked lock" in str(seen.value.__context__)
 
 
-def test_a_step_walked_after_ctrl_c_fails_as_any_other() -> None:
+def test_a_step_walked_after_ctrl_c_fails_as_any_other():
     def step() -> None:
         with walking("bind", "m"):
             raise KeyError("nothing")
@@ -75,7 +75,7 @@ STEPS: dict[str, tuple[str, Callable[[], object]]] = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_every_step_has_its_boundary(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_has_its_boundary(step, monkeypatch):
     place, walk = STEPS[step]
 
     def fail(*_: object, **__: object) -> NoReturn:
@@ -87,7 +87,7 @@ def test_every_step_has_its_boundary(step: str, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(seen.value.__cause__, MemoryError)
 
 
-def test_a_run_that_fails_outside_of_all_steps_has_a_code() -> None:
+def test_a_run_that_fails_outside_of_all_steps_has_a_code():
     class Feeds(dict[str, Any]):
         def __getitem__(self, name: str) -> Any:
             raise RecursionError("too deep")
@@ -97,7 +97,7 @@ def test_a_run_that_fails_outside_of_all_steps_has_a_code() -> None:
     assert seen.value.code == "SGK219"
 
 
-def test_what_a_listener_raises_while_a_model_is_compiled_is_its_own() -> None:
+def test_what_a_listener_raises_while_a_model_is_compiled_is_its_own():
     def stop(event: object) -> NoReturn:
         raise KeyError(event)
 
@@ -152,9 +152,7 @@ DOORS = {
 
 @pytest.mark.parametrize("kind", FOREIGN)
 @pytest.mark.parametrize("door", DOORS)
-def test_an_exit_that_a_plugin_raises_is_a_fault_of_the_plugin(
-    door: str, kind: type[BaseException]
-) -> None:
+def test_an_exit_that_a_plugin_raises_is_a_fault_of_the_plugin(door, kind):
     def fail(at: str) -> None:
         if at == door:
             raise kind("from the plugin")
@@ -166,7 +164,7 @@ def test_an_exit_that_a_plugin_raises_is_a_fault_of_the_plugin(
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_signal_that_ends_the_program_ends_it_inside_of_a_plugin(door: str) -> None:
+def test_a_signal_that_ends_the_program_ends_it_inside_of_a_plugin(door):
     def exit_(*_: object) -> NoReturn:
         raise SystemExit(3)
 

@@ -64,7 +64,7 @@ def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "called_in_tests"
 
 
-def test_of_a_child_that_prints_for_ever_the_end_is_kept(called: str) -> None:
+def test_of_a_child_that_prints_for_ever_the_end_is_kept(called):
     with Child() as child:
         with pytest.raises(NoAnswer) as gone:
             child.call(f"{called}:flood", timeout=1.0)
@@ -73,9 +73,7 @@ def test_of_a_child_that_prints_for_ever_the_end_is_kept(called: str) -> None:
         assert 0 < len(child.printed(100)) <= 100
 
 
-def test_what_a_child_printed_is_there_however_late_it_is_read(
-    called: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_child_printed_is_there_however_late_it_is_read(called, monkeypatch):
     read = KeptEnd._read
 
     def late(end: KeptEnd) -> None:
@@ -94,7 +92,7 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
-def test_a_process_that_outlives_a_child_is_not_waited_for(called: str, tmp_path: Path) -> None:
+def test_a_process_that_outlives_a_child_is_not_waited_for(called, tmp_path):
     over = tmp_path / "over"
     with Child() as child:
         child.call(f"{called}:leave_behind", WAIT, str(over), timeout=60.0)
@@ -103,23 +101,23 @@ def test_a_process_that_outlives_a_child_is_not_waited_for(called: str, tmp_path
         over.touch()
 
 
-def test_a_function_is_called_in_a_process_of_its_own(called: str) -> None:
+def test_a_function_is_called_in_a_process_of_its_own(called):
     assert call(f"{called}:double", 21, timeout=60.0) == 42
 
 
-def test_events_of_a_call_arrive_in_order_before_it_returns(called: str) -> None:
+def test_events_of_a_call_arrive_in_order_before_it_returns(called):
     events: list[object] = []
     assert call(f"{called}:count", 3, timeout=60.0, event=events.append) == 3
     assert events == [{"at": 0}, {"at": 1}, {"at": 2}]
 
 
-def test_a_coded_error_of_a_call_is_raised_with_its_code_and_hint(called: str) -> None:
+def test_a_coded_error_of_a_call_is_raised_with_its_code_and_hint(called):
     with pytest.raises(CallerError, match="no such thing") as raised:
         call(f"{called}:refuse", "no such thing", timeout=60.0)
     assert (raised.value.code, raised.value.hint) == ("SGK301", "Do not.")
 
 
-def test_an_instance_stays_in_its_child_and_what_it_prints_is_no_answer(called: str) -> None:
+def test_an_instance_stays_in_its_child_and_what_it_prints_is_no_answer(called):
     with Child() as child:
         assert child.call(f"{called}:Counter", 5) is None
         assert child.call(f"{called}:Counter.add", 2) == 7
@@ -132,9 +130,7 @@ def test_an_instance_stays_in_its_child_and_what_it_prints_is_no_answer(called: 
 @pytest.mark.parametrize(
     ("function", "given", "code"), [("end", [3], 3), ("sleep_for_ever", [], None)]
 )
-def test_a_call_that_ends_its_process_or_never_returns_is_no_answer(
-    called: str, function: str, given: list[int], code: int | None
-) -> None:
+def test_a_call_that_ends_its_process_or_never_returns_is_no_answer(called, function, given, code):
     with pytest.raises(NoAnswer) as ended:
         call(f"{called}:{function}", *given, timeout=60.0 if given else 1.0)
     assert ended.value.code == code
@@ -148,7 +144,7 @@ child.call("called_in_tests:sleep_for_ever", timeout=600.0)
 """
 
 
-def test_a_child_at_work_ends_with_its_parent_however_that_ends(called: str) -> None:
+def test_a_child_at_work_ends_with_its_parent_however_that_ends(called):
     command = [sys.executable, "-c", PARENT]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=child_environment()) as parent:
         assert parent.stdout is not None

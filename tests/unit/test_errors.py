@@ -168,13 +168,13 @@ def _is_plain(value: object) -> bool:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_every_error_arrives_as_it_was_sent(kind: type[Any], way: str) -> None:
+def test_every_error_arrives_as_it_was_sent(kind, way):
     sent = _built(kind)
     _require_same(sent, WAYS[way](sent), kind)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_errors_of_others_arrive_with_their_attributes(way: str) -> None:
+def test_errors_of_others_arrive_with_their_attributes(way):
     for make in OWN:
         sent = make()
         arrived = WAYS[way](sent)
@@ -188,7 +188,7 @@ def test_errors_of_others_arrive_with_their_attributes(way: str) -> None:
     assert odd.path == "5 None"
 
 
-def test_backends_facts_and_refusals_arrive() -> None:
+def test_backends_facts_and_refusals_arrive():
     sent = ExecutionError("SGK131", "failed", backend="numpy", subgraph="numpy_2")
     arrived = pickle.loads(pickle.dumps(sent))
     assert (arrived.backend, arrived.subgraph) == ("numpy", "numpy_2")
@@ -198,7 +198,7 @@ def test_backends_facts_and_refusals_arrive() -> None:
     assert (refused.refusal.code, refused.nodes) == ("dtype", tuple(range(9999)))
 
 
-def test_of_a_class_that_is_not_there_the_nearest_public_base_arrives() -> None:
+def test_of_a_class_that_is_not_there_the_nearest_public_base_arrives():
     class LocalError(KeywordsOnlyError):
         pass
 
@@ -211,7 +211,7 @@ def test_of_a_class_that_is_not_there_the_nearest_public_base_arrives() -> None:
     assert (type(private), str(private)) == (ManyBasesError, "[SGK142] neither")
 
 
-def test_a_class_whose_module_is_missing_runs_no_code_and_its_base_arrives() -> None:
+def test_a_class_whose_module_is_missing_runs_no_code_and_its_base_arrives():
     program = """
     import pickle, sys, types
     from subgraphkit.errors import InputError
@@ -232,7 +232,7 @@ def test_a_class_whose_module_is_missing_runs_no_code_and_its_base_arrives() -> 
     assert (type(arrived), arrived.code, arrived.message) == (InputError, "SGK142", "missing feed")
 
 
-def test_what_led_to_an_error_arrives_as_a_note() -> None:
+def test_what_led_to_an_error_arrives_as_a_note():
     sent = CompileError("SGK130", "no engine", backend="mine")
     sent.add_note("It printed last: help")
     sent.__cause__ = RuntimeError("the library said no")
@@ -256,7 +256,7 @@ class _Wordless:
         raise RuntimeError("no length")
 
 
-def test_a_context_of_any_size_travels_small() -> None:
+def test_a_context_of_any_size_travels_small():
     endless: list[Any] = []
     endless.append(endless)
     sent = InputError(
@@ -288,7 +288,7 @@ def _forget_a_feed(_: int = 0) -> None:
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_pool_hands_the_error_of_a_worker_to_who_waits(method: str) -> None:
+def test_a_pool_hands_the_error_of_a_worker_to_who_waits(method):
     # before, the thread that reads results died of it, and the pool waited for ever
     context = multiprocessing.get_context(method)
     with context.Pool(1) as pool, pytest.raises(KeywordsOnlyError) as caught:
@@ -327,21 +327,19 @@ _COMPILE = partial(CompileError, "SGK130", "failed", backend="mine")
     (_raised(_COMPILE(), RuntimeError("a kernel failed")), "backend"),
     (_raised(InvalidModelError("SGK219", "unforeseen"), MemoryError()), "machine"),
 ], ids=repr)  # fmt: skip
-def test_who_is_at_fault_is_told_by_code_then_cause_then_class(
-    error: SubgraphkitError, fault: str
-) -> None:
+def test_who_is_at_fault_is_told_by_code_then_cause_then_class(error, fault):
     assert error.fault == fault
     assert pickle.loads(pickle.dumps(error)).fault == fault
 
 
 @pytest.mark.parametrize("code", sorted(OF_THE_MACHINE))
-def test_codes_of_the_machine_say_so_whatever_the_class(code: str) -> None:
+def test_codes_of_the_machine_say_so_whatever_the_class(code):
     assert code in errors.CODES
     assert CallerError(code, "text").fault == "machine"
     assert BackendError(code, "text", backend="mine").fault == "machine"
 
 
-def test_whoever_raises_an_error_can_say_whose_fault_it_is() -> None:
+def test_whoever_raises_an_error_can_say_whose_fault_it_is():
     error = _COMPILE()
     error.fault = "caller"
     assert error.fault == "caller"
@@ -356,8 +354,6 @@ def test_whoever_raises_an_error_can_say_whose_fault_it_is() -> None:
     (ZeroDivisionError("division by zero"), None),
     (MemoryError(), "machine"),
 ], ids=repr)  # fmt: skip
-def test_of_what_a_library_raises_only_its_words_about_values_blame_them(
-    error: Exception, fault: str | None
-) -> None:
+def test_of_what_a_library_raises_only_its_words_about_values_blame_them(error, fault):
     assert fault_of(error, running=True) == fault
     assert fault_of(error) in {None, "machine"}

@@ -13,7 +13,7 @@ class Ring:
         self.itself = self
 
 
-def test_what_is_lost_before_an_import_is_not_kept_as_old() -> None:
+def test_what_is_lost_before_an_import_is_not_kept_as_old():
     lost = weakref.ref(Ring())
     with collector_paused(importing=True):
         assert not gc.isenabled()
@@ -21,7 +21,7 @@ def test_what_is_lost_before_an_import_is_not_kept_as_old() -> None:
     assert gc.isenabled()
 
 
-def test_a_collector_that_is_off_stays_off_and_is_not_called() -> None:
+def test_a_collector_that_is_off_stays_off_and_is_not_called():
     gc.disable()
     try:
         lost = weakref.ref(Ring())

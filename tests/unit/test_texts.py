@@ -54,17 +54,17 @@ short                                                             1  {ROWS[2][2]
 
 
 @pytest.mark.parametrize("width", TABLES)
-def test_sentences_go_on_below_before_the_middle_of_names_is_left_out(width: int | None) -> None:
+def test_sentences_go_on_below_before_the_middle_of_names_is_left_out(width):
     assert "\n".join(aligned(ROWS, {1}, width=width)) == TABLES[width].strip("\n")
 
 
-def test_columns_give_way_in_the_order_that_is_stated() -> None:
+def test_columns_give_way_in_the_order_that_is_stated():
     rows = [("one", "two"), ("a" * 40, "b" * 40)]
     assert aligned(rows, width=70)[1] == f"{'a' * 40}  {shortened('b' * 40, 28)}"
     assert aligned(rows, width=70, give=[0, 1])[1] == f"{shortened('a' * 40, 28)}  {'b' * 40}"
 
 
-def test_what_has_no_room_comes_below_with_the_first_column_again() -> None:
+def test_what_has_no_room_comes_below_with_the_first_column_again():
     rows = [("backends", *("median", "p90", "p99")), ("numpy", "1" * 9, "2" * 9, "3" * 9)]
     assert aligned(rows, {1, 2, 3}, width=30) == [
         "backends     median        p90",
@@ -75,7 +75,7 @@ def test_what_has_no_room_comes_below_with_the_first_column_again() -> None:
     ]
 
 
-def test_wide_letters_take_two_cells_and_marks_stay_with_their_letters() -> None:
+def test_wide_letters_take_two_cells_and_marks_stay_with_their_letters():
     lines = aligned([("name", "n"), ("図形/畳み込み層/出力値/正規化層の出力", "1")], {1}, width=30)
     assert [width_of(line) for line in lines] == [30, 30]
     assert lines[1] == "図形/畳み込...規化層の出力   1"
@@ -98,7 +98,7 @@ _CELLS = st.lists(_WORDS, max_size=8).map(" ".join)
     ),
     st.integers(60, 120),
 )
-def test_no_word_is_broken_and_no_line_too_long(rows: list[list[str]], width: int) -> None:
+def test_no_word_is_broken_and_no_line_too_long(rows, width):
     rows = [[f"c{at}" for at in range(len(rows[0]))], *rows]
     words = {word for row in rows for cell in row for word in cell.split()}
     for line in aligned(rows, width=width):
@@ -113,7 +113,7 @@ def test_no_word_is_broken_and_no_line_too_long(rows: list[list[str]], width: in
     assert {word for line in full for word in line.split()} == words
 
 
-def test_a_row_leaves_no_blank_line_in_a_table_that_has_nothing_of_it() -> None:
+def test_a_row_leaves_no_blank_line_in_a_table_that_has_nothing_of_it():
     rows = [("name", "made of", "into"), ("a", "b" * 20, "c" * 20), ("", "", "d" * 20)]
     lines = aligned(rows, width=30)
     assert [line for line in lines if not line] == [""]  # between the two tables
@@ -127,7 +127,7 @@ SENTENCE = (
 )
 
 
-def test_messages_go_on_in_a_further_line_but_commands_do_not() -> None:
+def test_messages_go_on_in_a_further_line_but_commands_do_not():
     assert folded(SENTENCE, None) == SENTENCE
     assert folded(SENTENCE, 24).splitlines() == [
         "warning: openvino makes",
@@ -141,14 +141,12 @@ def test_messages_go_on_in_a_further_line_but_commands_do_not() -> None:
 
 
 @given(st.text())
-def test_what_is_printable_holds_nothing_that_a_terminal_obeys(text: str) -> None:
+def test_what_is_printable_holds_nothing_that_a_terminal_obeys(text):
     for one in printable(text):
         assert one == " " or unicodedata.category(one)[0] not in "CZ"
 
 
-def test_names_are_escaped_in_cells_errors_warnings_and_logs(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_names_are_escaped_in_cells_errors_warnings_and_logs(caplog):
     safe = r"\x1b[2J\x07\r\nFORGED\u202e\x9b2J\u2028"
     assert aligned([("name",), (HOSTILE,)])[1] == safe
     several = "\\x1b[2J\\x07\\r\n  FORGED\\u202e\\x9b2J\\u2028"
@@ -162,7 +160,7 @@ def test_names_are_escaped_in_cells_errors_warnings_and_logs(
     assert caplog.records[1].args == (1, "plain")
 
 
-def test_a_screen_writes_text_and_only_its_own_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_screen_writes_text_and_only_its_own_sequences(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "30")
     stream = io.StringIO()
@@ -179,9 +177,7 @@ def test_a_screen_writes_text_and_only_its_own_sequences(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("verbose", "level"), [(1, "warning"), (2, "info"), (3, "debug")])
-def test_what_is_logged_is_shown_where_the_setting_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verbose: int, level: str
-) -> None:
+def test_what_is_logged_is_shown_where_the_setting_says_so(monkeypatch, capsys, verbose, level):
     top, below = logging.getLogger("subgraphkit"), logger_of("a_topic_of_tests")
     monkeypatch.setattr(top, "handlers", [])
     monkeypatch.setenv("SUBGRAPH_VERBOSE", str(verbose))

@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -51,7 +50,7 @@ def expected(fed: dict[str, np.ndarray], weights: np.ndarray = WEIGHTS) -> list[
     return [np.maximum(fed["x"] @ weights, 0) + BIAS, fed["add"] ** 2]
 
 
-def test_open_dimensions_and_new_weights_need_one_compilation(tmp_path: Path) -> None:
+def test_open_dimensions_and_new_weights_need_one_compilation(tmp_path):
     with sk.config(cache_dir=tmp_path), sk.InferenceSession(model(), "iree", threads=1) as session:
         (subgraph,) = session.partitioning.subgraphs
         assert (subgraph.backend, len(subgraph.members)) == ("iree", 4)
@@ -66,9 +65,7 @@ def test_open_dimensions_and_new_weights_need_one_compilation(tmp_path: Path) ->
         )
 
 
-def test_an_engine_is_restored_without_the_compiler_and_serves_other_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_is_restored_without_the_compiler_and_serves_other_weights(tmp_path, monkeypatch):
     with sk.config(cache_dir=tmp_path):
         sk.InferenceSession(model(), "iree", threads=1).close()
         monkeypatch.setattr(Compiler, "_reply", None)
@@ -80,7 +77,7 @@ def test_an_engine_is_restored_without_the_compiler_and_serves_other_weights(
             )
 
 
-def test_what_the_compiler_or_a_table_refuses_has_a_reason() -> None:
+def test_what_the_compiler_or_a_table_refuses_has_a_reason():
     text = """
     <ir_version: 10, opset_import: ["": 21]>
     g (float[4, 4] x, bool[4] c, string[4] s) => (float[N, 4] y, string[4] t, float[4] d)
@@ -96,7 +93,7 @@ def test_what_the_compiler_or_a_table_refuses_has_a_reason() -> None:
     assert reasons[1].code == "dtype"
 
 
-def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason() -> None:
+def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
     text = """
     <ir_version: 10, opset_import: ["": 21]>
     g (int32[4] x, uint8[4] u, float[1,1,4,4] p, int64[1] axes, float16[4] h, float[3,N,5] r)
@@ -121,7 +118,7 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason() -> None
         assert word in one
 
 
-def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region() -> None:
+def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region():
     text = """
     <ir_version: 10, opset_import: ["": 21]>
     g (float[N,4,8] x, int64[2] s) => (float[A,B] y, float[C,D] z, float[E,F] w)
@@ -160,9 +157,7 @@ def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region() -> None
         ('NegativeLogLikelihoodLoss<reduction = "none">(x, i)', "labels"),
     ],
 )
-def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(
-    node: str, read: str
-) -> None:
+def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(node, read):
     text = f"""
     <ir_version: 10, opset_import: ["": 21]>
     g (float[4, N] x, int64[4] i, float[2] f) => (float[A, B] y)
@@ -176,7 +171,7 @@ def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(
     assert read in refused.text
 
 
-def test_open_sizes_that_meet_others_are_left_to_others() -> None:
+def test_open_sizes_that_meet_others_are_left_to_others():
     text = """
     <ir_version: 10, opset_import: ["": 21]>
     g (float[S,2] a, float[T,2] b, float[S,1] c) => (float[U,2] y, float[S,2] z)
@@ -189,7 +184,7 @@ def test_open_sizes_that_meet_others_are_left_to_others() -> None:
         assert session.run(None, {"a": a, "b": b, "c": a[:, :1]})[0].tolist() == [[2, 2]] * 3
 
 
-def test_shifts_are_taken_if_they_are_known_to_be_within_the_width() -> None:
+def test_shifts_are_taken_if_they_are_known_to_be_within_the_width():
     text = """
     <ir_version: 10, opset_import: ["": 21]>
     g (uint8[2] x) => (uint8[2] y, uint8[2] z, uint8[2] w)
@@ -208,7 +203,7 @@ def test_shifts_are_taken_if_they_are_known_to_be_within_the_width() -> None:
         assert found == [[6, 128], [6, 0], [24, 160]]
 
 
-def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so() -> None:
+def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so():
     text = """
     <ir_version: 10, opset_import: ["": 21]>
     g (uint8[3, 17] x, uint8[17, 4] w, int8[17, 4] v, uint8 z)
@@ -227,7 +222,7 @@ def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so() -> None:
             np.testing.assert_array_equal(got, one)
 
 
-def test_a_compiler_at_work_is_stopped_when_time_is_up() -> None:
+def test_a_compiler_at_work_is_stopped_when_time_is_up():
     text = '<ir_version: 10, opset_import: ["": 21]> g (float[9, 9] x) => (float[9, 9] y) {'
     steps = [f"v{i + 1} = MatMul(v{i}, x)" for i in range(3000)]
     proto = onnx.parser.parse_model(text + " v0 = Sin(x) " + " ".join(steps) + " y = Cos(v3000) }")
@@ -239,7 +234,7 @@ def test_a_compiler_at_work_is_stopped_when_time_is_up() -> None:
     assert the_compiler._child is None
 
 
-def test_a_compiler_that_was_killed_is_an_error_once() -> None:
+def test_a_compiler_that_was_killed_is_an_error_once():
     bound = sk.bind(sk.load(model()))
     proto = sk.partition(bound, ["iree", "numpy"]).subgraphs[0].to_model(weights="outside")
     compiler, context = Compiler(), sk.backend.BindContext()
@@ -252,7 +247,7 @@ def test_a_compiler_that_was_killed_is_an_error_once() -> None:
     assert compiler._child is None
 
 
-def test_a_device_that_is_not_here_is_named_with_a_remedy_and_can_be_planned_for() -> None:
+def test_a_device_that_is_not_here_is_named_with_a_remedy_and_can_be_planned_for():
     bound = sk.bind(sk.load(model()))
     with pytest.raises(BackendUnavailableError, match="hip") as raised:
         sk.partition(bound, ["iree:device=hip"])
@@ -263,7 +258,7 @@ def test_a_device_that_is_not_here_is_named_with_a_remedy_and_can_be_planned_for
     assert [one.backend for one in dry.subgraphs] == ["iree"]
 
 
-def test_threads_are_those_of_the_session_and_may_all_be_inside() -> None:
+def test_threads_are_those_of_the_session_and_may_all_be_inside():
     partitioning = sk.partition(sk.bind(sk.load(model()), backend="iree", threads=2))
     operators = sk.compile_subgraphs(partitioning)
     assert operators[0].info()["device"] == "local-task"
@@ -284,7 +279,7 @@ def test_threads_are_those_of_the_session_and_may_all_be_inside() -> None:
             np.testing.assert_allclose(got, expected(fed)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_the_kit_finds_nothing_wrong_with_what_an_operator_returns() -> None:
+def test_the_kit_finds_nothing_wrong_with_what_an_operator_returns():
     subject = Subject("iree")
     cases = [one for name, one in cases_of_level(1, subject).items() if "/operator/re" in name]
     findings = [carry_out(case, subject) for case in cases]  # here, where the compiler is already

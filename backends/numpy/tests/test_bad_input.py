@@ -1,7 +1,6 @@
 """Values that a node cannot compute with: a coded error that names it, and a session after it."""
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ def compiled_node(name: str, *, typed: bool = False) -> tuple[CompiledModel, lis
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_value_that_cannot_be_is_an_error_that_names_the_node(name: str) -> None:
+def test_a_value_that_cannot_be_is_an_error_that_names_the_node(name):
     compiled, good, bad = compiled_node(name)
     before = compiled(*good)
     with pytest.raises(ExecutionError) as caught:
@@ -116,7 +115,7 @@ def test_a_value_that_cannot_be_is_an_error_that_names_the_node(name: str) -> No
         np.testing.assert_array_equal(old, new)
 
 
-def test_a_session_is_usable_after_a_failure() -> None:
+def test_a_session_is_usable_after_a_failure():
     model = node_model("Gather", [X, ints(0)], [F32], typed=False)
     with sk.InferenceSession(model.SerializeToString(), backend="numpy") as session:
         with pytest.raises(ExecutionError, match=r"\[SGK131\].*Gather.*out of bounds"):
@@ -125,7 +124,7 @@ def test_a_session_is_usable_after_a_failure() -> None:
     np.testing.assert_array_equal(y, X[-1:])
 
 
-def test_an_endless_loop_is_stopped_and_the_session_lives_on() -> None:
+def test_an_endless_loop_is_stopped_and_the_session_lives_on():
     model = parsed("""
     g (bool go, float[1] x) => (float[1] y) {
       y = Loop (, go, x) <body = b (int64 i, bool c, float[1] s) => (bool d, float[1] t)
@@ -139,7 +138,7 @@ def test_an_endless_loop_is_stopped_and_the_session_lives_on() -> None:
     assert compiled(np.array(0, bool), x)[0].tolist() == [1.0]
 
 
-def test_sequences_and_scanned_arrays_of_different_lengths_are_an_error() -> None:
+def test_sequences_and_scanned_arrays_of_different_lengths_are_an_error():
     scan = parsed("""
     g (float[n, 2] a, float[m, 2] b) => (float[k, 2] y) {
       y = Scan <num_scan_inputs = 2, body = r
@@ -192,7 +191,7 @@ def absurd_model(name: str, *, constant: bool = False) -> tuple[Any, dict[str, A
 
 
 @pytest.mark.parametrize("name", ABSURD)
-def test_an_absurd_size_is_refused_before_it_is_allocated(name: str) -> None:
+def test_an_absurd_size_is_refused_before_it_is_allocated(name):
     model, feeds = absurd_model(name)
     with pytest.raises(ExecutionError) as caught:
         compile_model(model).run(feeds)
@@ -206,7 +205,7 @@ def test_an_absurd_size_is_refused_before_it_is_allocated(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ABSURD)
-def test_an_absurd_size_that_is_known_beforehand_is_refused_at_bind(name: str) -> None:
+def test_an_absurd_size_that_is_known_beforehand_is_refused_at_bind(name):
     model, feeds = absurd_model(name, constant=True)
     if name in NOT_INFERRED:
         with pytest.raises(ExecutionError, match="max_output_bytes"):
@@ -218,7 +217,7 @@ def test_an_absurd_size_that_is_known_beforehand_is_refused_at_bind(name: str) -
         compile_model(model, max_output_bytes=1 << 40)
 
 
-def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
+def test_a_session_refuses_an_absurd_constant_shape_by_name():
     model = parsed("""
     g () => (float[n, m] y) <int64[2] s = {10000000, 10000000}> { y = ConstantOfShape(s) }
     """)
@@ -226,7 +225,7 @@ def test_a_session_refuses_an_absurd_constant_shape_by_name() -> None:
         sk.InferenceSession(model.SerializeToString(), backend="numpy")
 
 
-def test_an_image_is_not_decoded_that_is_larger_than_the_limit() -> None:
+def test_an_image_is_not_decoded_that_is_larger_than_the_limit():
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (30, 20)).save(file := io.BytesIO(), "PNG")
     encoded = np.frombuffer(file.getvalue(), np.uint8)
@@ -236,7 +235,7 @@ def test_an_image_is_not_decoded_that_is_larger_than_the_limit() -> None:
         compile_model(model, max_output_bytes=1799)(encoded)
 
 
-def test_rows_that_are_picked_are_counted_where_no_shape_is_known() -> None:
+def test_rows_that_are_picked_are_counted_where_no_shape_is_known():
     model = node_model("GatherND", [X, ints(0).reshape(1, 1)], [F32], typed=False)
     compiled = compile_model(model, max_output_bytes=24)
     assert compiled(X, ints(1, 0).reshape(2, 1))[0].shape == (2, 3)
@@ -244,7 +243,7 @@ def test_rows_that_are_picked_are_counted_where_no_shape_is_known() -> None:
         compiled(X, ints(1, 0, 1).reshape(3, 1))
 
 
-def test_the_limit_is_an_option() -> None:
+def test_the_limit_is_an_option():
     model = node_model("ConstantOfShape", [ints(100)], [F32], typed=False)
     assert compile_model(model, max_output_bytes=400)(ints(100))[0].size == 100
     with pytest.raises(ExecutionError, match=r"takes 404 bytes; the limit is 400 bytes"):
@@ -257,13 +256,13 @@ def test_the_limit_is_an_option() -> None:
         assert session.run(None, {"x0": ints(10)})[0].size == 10
 
 
-def test_a_negative_dimension_is_not_a_size() -> None:
+def test_a_negative_dimension_is_not_a_size():
     check_size((-5, 10**12), F32, 10)
     with pytest.raises(MemoryError, match="4,000,000,000,000 bytes"):
         check_size((10**6, 10**6), F32, 10)
 
 
-def test_the_limit_holds_in_bodies_too() -> None:
+def test_the_limit_holds_in_bodies_too():
     model = parsed("""
     g (bool c, int64[2] s) => (float[n, m] y) {
       y = If (c) <
@@ -294,9 +293,7 @@ def overlap_backwards(values: Array) -> Array:
 
 
 @pytest.mark.parametrize("place", [overlap_same, overlap_shifted, overlap_backwards])
-def test_results_are_right_in_buffers_that_overlap_the_input(
-    place: Callable[[Array], Array],
-) -> None:
+def test_results_are_right_in_buffers_that_overlap_the_input(place):
     for op_type in ("Neg", "Transpose", "Identity"):
         values = np.arange(8, dtype=np.float32)
         x, buffer = values[:6].reshape(2, 3), place(values)

@@ -25,7 +25,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 # -- straight-line code --------------------------------------------------------------------------
 
 
-def test_a_region_becomes_one_call_per_line_with_values_reused_and_dropped() -> None:
+def test_a_region_becomes_one_call_per_line_with_values_reused_and_dropped():
     compiled = compile_model(
         parsed("""
         g (float[2, 3] x) => (float[2, 3] y) {
@@ -48,7 +48,7 @@ def test_a_region_becomes_one_call_per_line_with_values_reused_and_dropped() -> 
     np.testing.assert_allclose(compiled(X)[0], expected, rtol=1e-6)
 
 
-def test_constants_are_folded_copies_dropped_and_dead_nodes_left_out() -> None:
+def test_constants_are_folded_copies_dropped_and_dead_nodes_left_out():
     compiled = compile_model(
         parsed("""
         g (float[2, 3] x) => (float[2, 3] y) <float[3] w = {1, 2, 3}> {
@@ -67,7 +67,7 @@ def test_constants_are_folded_copies_dropped_and_dead_nodes_left_out() -> None:
     np.testing.assert_array_equal(compiled(X)[0], X + np.array([2, 4, 6], np.float32))
 
 
-def test_random_nodes_are_never_folded() -> None:
+def test_random_nodes_are_never_folded():
     compiled = compile_model(parsed("g () => (float[4] y) { y = RandomNormal <shape = [4]> () }"))
     first, second = compiled.run({})[0], compiled.run({})[0]
     assert not np.array_equal(first, second)
@@ -77,7 +77,7 @@ def test_random_nodes_are_never_folded() -> None:
     np.testing.assert_array_equal(seeded.run({})[0], seeded.run({})[0])
 
 
-def test_a_value_that_is_still_needed_is_not_written_over() -> None:
+def test_a_value_that_is_still_needed_is_not_written_over():
     compiled = compile_model(
         parsed("""
         g (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) {
@@ -98,7 +98,7 @@ def test_a_value_that_is_still_needed_is_not_written_over() -> None:
 # -- weights -------------------------------------------------------------------------------------
 
 
-def test_a_region_is_compiled_again_with_new_weights_and_what_is_folded_from_them() -> None:
+def test_a_region_is_compiled_again_with_new_weights_and_what_is_folded_from_them():
     model = parsed("""
     g (bool c, float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] bias = {10, 20}> {
       folded = Mul(bias, w)
@@ -120,7 +120,7 @@ def test_a_region_is_compiled_again_with_new_weights_and_what_is_folded_from_the
 # -- errors --------------------------------------------------------------------------------------
 
 
-def test_an_error_names_the_node_keeps_its_cause_and_shows_the_line() -> None:
+def test_an_error_names_the_node_keeps_its_cause_and_shows_the_line():
     compiled = compile_model(
         parsed("""
         g (int32[N] x, int32[N] d) => (int32[N] y) { a = Neg(x) y = Div(a, d) }
@@ -138,7 +138,7 @@ def test_an_error_names_the_node_keeps_its_cause_and_shows_the_line() -> None:
     assert compiled(x, np.array([1, 1], np.int32))[0].tolist() == [-1, -2]
 
 
-def test_an_error_in_a_body_names_both_nodes() -> None:
+def test_an_error_in_a_body_names_both_nodes():
     compiled = compile_model(
         parsed("""
         g (bool c, int32[N] x, int32[N] d) => (int32[N] y) {
@@ -156,7 +156,7 @@ def test_an_error_in_a_body_names_both_nodes() -> None:
     assert compiled(NO, x, d)[0].tolist() == [-1, -2]
 
 
-def test_a_constant_node_that_would_fail_fails_only_if_it_runs() -> None:
+def test_a_constant_node_that_would_fail_fails_only_if_it_runs():
     compiled = compile_model(
         parsed("""
         g (bool c) => (int32[1] y) <int32[1] one = {1}, int32[1] zero = {0}> {
@@ -172,7 +172,7 @@ def test_a_constant_node_that_would_fail_fails_only_if_it_runs() -> None:
         compiled(YES)
 
 
-def test_sequences_handed_out_share_nothing_with_inputs() -> None:
+def test_sequences_handed_out_share_nothing_with_inputs():
     compiled = compile_model(
         parsed("""
         g (float[2, 3] x) => (seq(float[2, 3]) y) {
@@ -185,7 +185,7 @@ def test_sequences_handed_out_share_nothing_with_inputs() -> None:
     assert not np.shares_memory(first, second)
 
 
-def test_a_value_that_a_step_reads_twice_is_not_written_over_before_the_second_time() -> None:
+def test_a_value_that_a_step_reads_twice_is_not_written_over_before_the_second_time():
     text = """g (float[2, 3] x, float[3] s) => (float[2, 3] y)
         { a = Neg(x) y = LayerNormalization <axis = 0> (a, s, a) }"""
     (y,) = compile_model(parsed(text))(X, np.ones(3, np.float32))
@@ -193,7 +193,7 @@ def test_a_value_that_a_step_reads_twice_is_not_written_over_before_the_second_t
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Neg", "Sin", "Relu", "Equal", "ReduceSum", "Identity"])
-def test_scalars_come_out_as_arrays(op_type: str) -> None:
+def test_scalars_come_out_as_arrays(op_type):
     dtype = "bool" if op_type == "Equal" else "float"
     arguments = "x, x" if op_type in {"Add", "Equal"} else "x"
     compiled = compile_model(parsed(f"g (float x) => ({dtype} y) {{ y = {op_type}({arguments}) }}"))
@@ -202,7 +202,7 @@ def test_scalars_come_out_as_arrays(op_type: str) -> None:
     assert y.shape == ()
 
 
-def test_memory_of_dead_values_is_given_back_while_running() -> None:
+def test_memory_of_dead_values_is_given_back_while_running():
     lines = "\n".join(f"v{i + 1} = Sin(v{i})" for i in range(20))
     compiled = compile_model(
         parsed(f"g (float[1000, 1000] v0) => (float[1000, 1000] y) {{ {lines} y = Cos(v20) }}")

@@ -22,9 +22,7 @@ START, STEP = np.array([0, 10], np.float32), np.array([1, 2], np.float32)
 
 
 @pytest.mark.parametrize(("count", "go"), [(0, GO), (3, STOP)])
-def test_a_loop_that_never_runs_returns_its_state_and_empty_outputs(
-    count: int, go: np.ndarray
-) -> None:
+def test_a_loop_that_never_runs_returns_its_state_and_empty_outputs(count, go):
     last, collected = compile_model(parsed(SUMS))(np.array(count), go, START, STEP)
     assert last.tolist() == [0, 10]
     assert not np.shares_memory(last, START)
@@ -32,7 +30,7 @@ def test_a_loop_that_never_runs_returns_its_state_and_empty_outputs(
     assert collected.dtype == np.float32
 
 
-def test_bodies_nest_and_capture_across_levels() -> None:
+def test_bodies_nest_and_capture_across_levels():
     nested = """
     g (int64 n, bool go, float[2] x) => (float[2] y) <float[2] w = {1, 2}> {
       twice = Add(w, w)
@@ -52,7 +50,7 @@ def test_bodies_nest_and_capture_across_levels() -> None:
     assert y.tolist() == (state * [2, 4] + START).tolist()
 
 
-def test_a_scan_may_run_backwards_along_any_axis() -> None:
+def test_a_scan_may_run_backwards_along_any_axis():
     scan = """
     g (float[2] start, float[2, 3] x) => (float[2] last, float[2, 3] all) {
       last, all = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],

@@ -65,14 +65,14 @@ def _model(name: str, dtype: Any = np.float32, *, constant: bool = True, typed: 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_large_convolutions_agree_with_onnxruntime(name: str) -> None:
+def test_large_convolutions_agree_with_onnxruntime(name):
     model, feeds = _model(name)
     compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
-def test_other_element_types_agree_with_float32(name: str, dtype: Any) -> None:
+def test_other_element_types_agree_with_float32(name, dtype):
     model, feeds = _model(name, dtype)
     weights = [
         np.array(t) for t in (compile_model(model).bound.constants[n].array() for n in ("x1", "x2"))
@@ -93,7 +93,7 @@ _SPREADING = [n for n in CASES if n.startswith(("depthwise", "more padding", "ma
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("name", _SPREADING)
-def test_one_element_that_is_not_finite_spoils_only_its_windows(name: str, value: float) -> None:
+def test_one_element_that_is_not_finite_spoils_only_its_windows(name, value):
     model, feeds = _model(name)
     compiled = compile_model(model)
     x = feeds["x0"].copy()
@@ -111,9 +111,7 @@ def test_one_element_that_is_not_finite_spoils_only_its_windows(name: str, value
 
 @pytest.mark.parametrize("value", [1e8, 3e18, 1e30])
 @pytest.mark.parametrize("name", _SPREADING)
-def test_one_large_element_costs_its_own_windows_alone_their_precision(
-    name: str, value: float
-) -> None:
+def test_one_large_element_costs_its_own_windows_alone_their_precision(name, value):
     model, feeds = _model(name)
     compiled = compile_model(model)
     x = feeds["x0"].copy()
@@ -130,7 +128,7 @@ def test_one_large_element_costs_its_own_windows_alone_their_precision(
 
 @given(data=st.data())
 @settings(max_examples=150)
-def test_wide_depthwise_convolutions_agree_with_onnxruntime(data: st.DataObject) -> None:
+def test_wide_depthwise_convolutions_agree_with_onnxruntime(data):
     def draw(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
@@ -156,9 +154,7 @@ def test_wide_depthwise_convolutions_agree_with_onnxruntime(data: st.DataObject)
 @pytest.mark.parametrize(
     "name", ["depthwise, a stride", "depthwise, huge", "many rows", "three axes, strides"]
 )
-def test_memory_of_a_convolution_is_told_before_it_is_made(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_of_a_convolution_is_told_before_it_is_made(name, monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 1)
     model, feeds = _model(name)
     scratch, packed = working_memory(Node(bind(load(model), fold=False), 0), 1)
@@ -183,7 +179,7 @@ def _bytes_of(module: ModuleType) -> int:
     return sum(one.size for one in traces if one.traceback[0].filename == module.__file__)
 
 
-def test_the_first_of_two_parts_is_longer_by_what_waking_a_thread_takes() -> None:
+def test_the_first_of_two_parts_is_longer_by_what_waking_a_thread_takes():
     """The less there is to do, the more of it the calling thread does itself."""
     assert parallel.parts_of(1000, 2) == [slice(0, 500), slice(500, 1000)]
     assert parallel.parts_of(1000, 2, nanoseconds=600_000)[0].stop == 550
@@ -256,8 +252,8 @@ def _alone(model: onnx.ModelProto) -> CompiledModel:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("form", FORMS)
 def test_what_follows_a_convolution_is_computed_with_it_and_comes_out_the_same(
-    form: str, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    form, threads, monkeypatch
+):
     monkeypatch.setattr(parallel, "_WORTH_SHARING_NS", 0)
     monkeypatch.setattr(parallel, "thread_count", lambda: threads)
     body, steps = FORMS[form]
@@ -282,7 +278,7 @@ def test_what_follows_a_convolution_is_computed_with_it_and_comes_out_the_same(
         ("c = Conv(x, w) a = Relu(c) d = Tanh(c) y = Add(a, d)", "", "Conv Relu Tanh Add"),
     ],
 )
-def test_a_value_that_is_read_elsewhere_ends_the_chain(body: str, more: str, steps: str) -> None:
+def test_a_value_that_is_read_elsewhere_ends_the_chain(body, more, steps):
     model = _chained(body, more_outputs=f", float[2, 8, 40, 41] {more}" if more else "")
     compiled, fed = compile_model(model), _fed(model)
     assert _steps(compiled) == steps

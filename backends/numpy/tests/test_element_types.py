@@ -164,9 +164,7 @@ def alike(expected: Any, actual: Any, tolerance: float) -> bool:
 
 
 @pytest.mark.parametrize(("domain", "name"), NAMES, ids=[f"{d}::{n}" for d, n in NAMES])
-def test_an_operator_runs_with_every_element_type_or_is_refused(
-    domain: str, name: str, pytestconfig: pytest.Config
-) -> None:
+def test_an_operator_runs_with_every_element_type_or_is_refused(domain, name, pytestconfig):
     faults: list[str] = []
     newest = NAMES[domain, name][-1]
     is_full = pytestconfig.getoption("--older-versions")
@@ -189,7 +187,7 @@ def test_an_operator_runs_with_every_element_type_or_is_refused(
     assert not never_ran
 
 
-def test_the_sweep_covers_nearly_every_type_of_every_operator() -> None:
+def test_the_sweep_covers_nearly_every_type_of_every_operator():
     counts = {
         f"{schema.name}-{schema.since_version}": len(list(filter(None, combinations(schema))))
         for schema in schemas()
@@ -203,7 +201,7 @@ ELEMENTS = [dtype for dtype in DataType if dtype and "COMPLEX" not in dtype.name
 
 
 @pytest.mark.parametrize("source", ELEMENTS, ids=lambda dtype: dtype.name)
-def test_cast_takes_every_pair_of_types(source: DataType) -> None:
+def test_cast_takes_every_pair_of_types(source):
     x = converted(np.array([1, 2, 3, 4, 1.5, -2]), source)
     given = helper.make_tensor_value_info("x", int(source), x.shape)
     for target in ELEMENTS:
@@ -226,7 +224,7 @@ BODY_TYPES = ["float", "double", "float16", "bfloat16", "int64", "uint8", "bool"
 
 
 @pytest.mark.parametrize("name", BODY_TYPES)
-def test_bodies_hand_on_every_element_type(name: str) -> None:
+def test_bodies_hand_on_every_element_type(name):
     dtype = element_type(f"tensor({name})")
     x = converted(np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), dtype)
     model = parsed(
@@ -267,9 +265,7 @@ def test_bodies_hand_on_every_element_type(name: str) -> None:
         ("Resize", [np.array(["a"], object), None, np.ones(1, np.float32)], "Resize of string"),
     ],
 )  # fmt: skip
-def test_types_that_nothing_computes_are_refused_by_name(
-    operator: str, inputs: list[Any], expected: str
-) -> None:
+def test_types_that_nothing_computes_are_refused_by_name(operator, inputs, expected):
     dtype = inputs[1].dtype if operator == "Where" else inputs[0].dtype
     attributes = {"reduction": "add"} if operator == "ScatterND" else {}
     model = node_model(operator, inputs, [dtype], opset=22, **attributes)
@@ -279,13 +275,13 @@ def test_types_that_nothing_computes_are_refused_by_name(
     assert f"#0 {operator}" in str(caught.value)
 
 
-def test_types_of_later_versions_are_taken_where_the_operator_is_the_same() -> None:
+def test_types_of_later_versions_are_taken_where_the_operator_is_the_same():
     x = np.array([-1, 2], np.int32)
     model = node_model("Relu", [x], [x.dtype], opset=6)
     assert compile_model(model)(x)[0].tolist() == [0, 2]
 
 
-def test_a_refusal_inside_a_body_names_the_node_that_cannot_run() -> None:
+def test_a_refusal_inside_a_body_names_the_node_that_cannot_run():
     model = parsed("""
     g (bool c, int64[2] x) => (int64[2] y) {
       y = If (c) <

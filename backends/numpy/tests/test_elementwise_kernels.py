@@ -86,9 +86,7 @@ def samples(dtype: Any) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("name", BLOCKS)
 @pytest.mark.parametrize(("dtype", "limit"), [("f4", 3e-7), ("f8", 2e-15)])
-def test_a_block_function_is_as_exact_as_its_element_type(
-    name: str, dtype: str, limit: float
-) -> None:
+def test_a_block_function_is_as_exact_as_its_element_type(name, dtype, limit):
     x = samples(dtype)
     wanted = np.array([REFERENCE[name](value) for value in x.astype(np.float64).tolist()])
     error = np.abs(applied(BLOCKS[name], x) - wanted) / np.maximum(1, np.abs(x))
@@ -96,7 +94,7 @@ def test_a_block_function_is_as_exact_as_its_element_type(
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_a_block_function_passes_nan_on_and_knows_infinity(name: str) -> None:
+def test_a_block_function_passes_nan_on_and_knows_infinity(name):
     x = np.array([np.nan, np.inf, 0.0], np.float32)
     y = applied(BLOCKS[name], x)
     limits = {"clip": 0.7, "erf": 1, "hard_sigmoid": 1, "sigmoid": 1, "tanh": 1}
@@ -106,7 +104,7 @@ def test_a_block_function_passes_nan_on_and_knows_infinity(name: str) -> None:
     assert y[2] == pytest.approx(REFERENCE[name](0.0))
 
 
-def test_erf_keeps_the_sign_of_zero_and_is_one_at_infinity() -> None:
+def test_erf_keeps_the_sign_of_zero_and_is_one_at_infinity():
     x = np.array([0.0, -0.0, np.inf, -np.inf], np.float32)
     y = applied(elementwise.erf, x)
     assert y.tolist() == [0, 0, 1, -1]
@@ -115,7 +113,7 @@ def test_erf_keeps_the_sign_of_zero_and_is_one_at_infinity() -> None:
 
 @pytest.mark.parametrize("exponent", [0.5, 2.0, 3.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_power_is_that_of_c(exponent: float, dtype: Any) -> None:
+def test_a_power_is_that_of_c(exponent, dtype):
     made = POWERS.get(exponent)
     assert made is not None
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0]
@@ -138,7 +136,7 @@ def layouts(x: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_layout_and_place_do_not_show(name: str) -> None:
+def test_layout_and_place_do_not_show(name):
     x = np.random.default_rng(0).standard_normal((5, 70, 301)).astype(np.float32)
     wanted = applied(BLOCKS[name], x)
     for laid_out in layouts(x):
@@ -168,9 +166,7 @@ ROWS = [(40000, 3), (2000, 49), (1500, 197), (300, 1500), (4, 50257), (1, 70000)
 
 @pytest.mark.parametrize("shape", ROWS)
 @pytest.mark.parametrize("offset", [0, 128, -512])
-def test_softmax_is_exact_for_rows_of_any_length_and_offset(
-    shape: tuple[int, int], offset: float
-) -> None:
+def test_softmax_is_exact_for_rows_of_any_length_and_offset(shape, offset):
     x = (np.random.default_rng(2).standard_normal(shape) + offset).astype(np.float32)
     x[0] = 0
     wanted = softmax(x.astype(np.float64))
@@ -179,7 +175,7 @@ def test_softmax_is_exact_for_rows_of_any_length_and_offset(
     np.testing.assert_allclose(found, np.log(wanted), rtol=1e-6, atol=1e-6 + abs(offset) * 1.3e-7)
 
 
-def test_softmax_of_masked_rows_leaves_nothing_where_the_mask_is() -> None:
+def test_softmax_of_masked_rows_leaves_nothing_where_the_mask_is():
     x = np.full((3, 8), -np.inf, np.float32)
     x[0, :3], x[1, 2] = 1.0, 90.0
     y = rows.in_rows(rows.softmax, x, 8)
@@ -199,7 +195,7 @@ def standardized(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("shape", ROWS)
 @pytest.mark.parametrize(("offset", "limit"), [(0, 2e-6), (1000, 3e-4)])
-def test_rows_are_standardized(shape: tuple[int, int], offset: float, limit: float) -> None:
+def test_rows_are_standardized(shape, offset, limit):
     generator = np.random.default_rng(3)
     x = (generator.standard_normal(shape) + offset).astype(np.float32)
     scale, bias = generator.standard_normal((2, shape[1])).astype(np.float32)
@@ -210,7 +206,7 @@ def test_rows_are_standardized(shape: tuple[int, int], offset: float, limit: flo
     assert (np.abs(y - (wanted * scale + bias)) <= limit * (1 + np.abs(scale)) * (1 + slack)).all()
 
 
-def test_rows_are_divided_by_their_root_mean_square() -> None:
+def test_rows_are_divided_by_their_root_mean_square():
     x = np.random.default_rng(4).standard_normal((700, 300)).astype(np.float32)
     scale = np.linspace(0, 2, 300, dtype=np.float32)
     y = rows.in_rows(rows.rms_normalize, x, 300, None, 1.0, scale, 1e-6)
@@ -219,9 +215,7 @@ def test_rows_are_divided_by_their_root_mean_square() -> None:
 
 
 @pytest.mark.parametrize("shape", ROWS)
-def test_neither_threads_nor_blocks_show_in_rows(
-    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_threads_nor_blocks_show_in_rows(shape, monkeypatch):
     x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
     x[::7] += 100
     scale = np.linspace(0, 2, shape[1], dtype=np.float32)

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
-def test_integers_wrap_around(dtype: Any) -> None:
+def test_integers_wrap_around(dtype):
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     a, b = np.array([high, low, high], dtype), np.array([1, 1, high], dtype)
     for operator, compute in (("Add", int.__add__), ("Sub", int.__sub__), ("Mul", int.__mul__)):
@@ -24,9 +24,7 @@ def test_integers_wrap_around(dtype: Any) -> None:
         assert y.tolist() == [(v - low) % (high - low + 1) + low for v in exact]
 
 
-def test_a_product_of_integers_with_fractional_factors_is_cut_off_once_as_the_reference_does() -> (
-    None
-):
+def test_a_product_of_integers_with_fractional_factors_is_cut_off_once_as_the_reference_does():
     a, b = np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)
     c = np.ones((2, 2), np.int32)
     model = node_model("Gemm", [a, b, c], [a.dtype], alpha=0.5, beta=1.5)
@@ -40,7 +38,7 @@ OUT_OF_RANGE = [np.nan, np.inf, -np.inf, 1e10, -1e10, 3e9, -3e9, 300.7, -300.7, 
 
 
 @pytest.mark.parametrize("source", [np.float16, np.float32, np.float64])
-def test_floats_out_of_range_become_the_integers_of_onnxruntime(source: Any) -> None:
+def test_floats_out_of_range_become_the_integers_of_onnxruntime(source):
     with np.errstate(all="ignore"):
         x = np.array(OUT_OF_RANGE * 5, source)
     for target in (
@@ -59,7 +57,7 @@ def test_floats_out_of_range_become_the_integers_of_onnxruntime(source: Any) -> 
         np.testing.assert_array_equal(compile_model(model)(x)[0], expected)
 
 
-def test_integers_out_of_range_keep_their_low_bits() -> None:
+def test_integers_out_of_range_keep_their_low_bits():
     x = np.array([300, -1, 2**40 + 5], np.int64)
     for target, expected in ((np.int8, [44, -1, 5]), (np.uint16, [300, 65535, 5])):
         to = helper.np_dtype_to_tensor_dtype(np.dtype(target))
@@ -67,7 +65,7 @@ def test_integers_out_of_range_keep_their_low_bits() -> None:
         assert y.tolist() == expected
 
 
-def test_text_is_cast_to_integers_exactly_or_truncated() -> None:
+def test_text_is_cast_to_integers_exactly_or_truncated():
     x = np.array(["9007199254740993", "100.5", "-1e3"], object)
     (y,) = compile_model(node_model("Cast", [x], [I64], to=7))(x)
     assert y.tolist() == [9007199254740993, 100, -1000]
@@ -87,7 +85,7 @@ AFTER_NAN: dict[str, tuple[list[Array], dict[str, Any], list[float]]] = {
 
 
 @pytest.mark.parametrize("operator", AFTER_NAN)
-def test_nan_is_handed_on(operator: str) -> None:
+def test_nan_is_handed_on(operator):
     inputs, attributes, expected = AFTER_NAN[operator]
     for dtype in (np.float16, np.float32, np.float64):
         given = [value.astype(dtype) for value in inputs]
@@ -95,20 +93,20 @@ def test_nan_is_handed_on(operator: str) -> None:
         np.testing.assert_array_equal(compile_model(model)(*given)[0], np.array(expected, dtype))
 
 
-def test_nan_counts_as_the_extreme_in_positions() -> None:
+def test_nan_counts_as_the_extreme_in_positions():
     for operator in ("ArgMax", "ArgMin"):
         (y,) = compile_model(node_model(operator, [NAN], [I64]))(NAN)
         assert y.tolist() == [1]
 
 
-def test_sorting_takes_nan_for_the_largest_number() -> None:
+def test_sorting_takes_nan_for_the_largest_number():
     k = np.array([2], np.int64)
     for largest, expected in ((1, [1, 2]), (0, [0, 2])):
         model = node_model("TopK", [NAN, k], [F32, I64], largest=largest)
         assert compile_model(model)(NAN, k)[1].tolist() == expected
 
 
-def test_the_smallest_integer_divided_by_minus_one_wraps_around() -> None:
+def test_the_smallest_integer_divided_by_minus_one_wraps_around():
     a, b = np.array([-(2**31)], np.int32), np.array([-1], np.int32)
     (y,) = compile_model(node_model("Div", [a, b], [a.dtype]))(a, b)
     assert y.tolist() == [-(2**31)]

@@ -14,14 +14,12 @@ from backends.numpy.tests.numpy_road import compile_model
 
 @pytest.mark.parametrize("op_type", ["Relu", "Sigmoid", "Erf", "Gelu", "Neg", "Exp", "Mish", "Elu"])
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
-def test_functions_of_one_array_take_scalars_and_empty_arrays(
-    op_type: str, shape: tuple[int, ...]
-) -> None:
+def test_functions_of_one_array_take_scalars_and_empty_arrays(op_type, shape):
     check(op_type, [floats(*shape).reshape(shape)], [F32])
 
 
 @pytest.mark.parametrize("op_type", ["Sigmoid", "Tanh", "Gelu", "Softmax", "Exp", "Relu", "Erf"])
-def test_half_floats_are_rounded_once(op_type: str) -> None:
+def test_half_floats_are_rounded_once(op_type):
     x = floats(4, 6).astype(np.float16)
     half = compile_model(node_model(op_type, [x], [x.dtype]))(x)[0]
     wide = compile_model(node_model(op_type, [x.astype(np.float32)], [F32]))(x.astype(np.float32))
@@ -33,9 +31,7 @@ shapes = st.lists(st.integers(1, 4), max_size=4).map(tuple)
 
 
 @given(full=shapes, data=st.data())
-def test_arithmetic_broadcasts_as_onnxruntime_does(
-    full: tuple[int, ...], data: st.DataObject
-) -> None:
+def test_arithmetic_broadcasts_as_onnxruntime_does(full, data):
     def part() -> np.ndarray[Any, Any]:
         kept = [data.draw(st.sampled_from([dim, 1])) for dim in full]
         return floats(*kept[data.draw(st.integers(0, len(full))) :])
@@ -52,7 +48,7 @@ def test_arithmetic_broadcasts_as_onnxruntime_does(
     a=st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=8),
     divisor=st.integers(-(2**31), 2**31 - 1).filter(lambda v: v not in {0, -1}),
 )
-def test_integer_division_truncates_towards_zero(a: list[int], divisor: int) -> None:
+def test_integer_division_truncates_towards_zero(a, divisor):
     x, y = np.array(a, np.int32), np.array([divisor], np.int32)
     model = node_model("Div", [x, y], [x.dtype])
     expected = [int(abs(v) // abs(divisor)) * (1 if (v < 0) == (divisor < 0) else -1) for v in a]
@@ -83,24 +79,22 @@ def test_integer_division_truncates_towards_zero(a: list[int], divisor: int) -> 
         ("Pow", [np.array([2, 9], np.float32), np.array([0.5, 0.5], np.float32)], {}),
     ],
 )  # fmt: skip
-def test_other_kernels_agree_with_onnxruntime(
-    op_type: str, inputs: list[Any], attributes: dict[str, Any]
-) -> None:
+def test_other_kernels_agree_with_onnxruntime(op_type, inputs, attributes):
     check(op_type, inputs, [F32], **attributes)
 
 
 @pytest.mark.parametrize("opset", [6, 9, 11, 13])
-def test_softmax_of_every_age_agrees_with_onnxruntime(opset: int) -> None:
+def test_softmax_of_every_age_agrees_with_onnxruntime(opset):
     check("Softmax", [floats(2, 3, 4)], [F32], opset=opset, axis=1)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 14, 15])
-def test_batch_normalization_of_every_age_uses_running_statistics(opset: int) -> None:
+def test_batch_normalization_of_every_age_uses_running_statistics(opset):
     inputs = [floats(2, 3, 4), floats(3), floats(3), floats(3), np.abs(floats(3)) + 0.5]
     check("BatchNormalization", inputs, [F32], opset=opset, epsilon=1e-3)
 
 
-def test_batch_normalization_without_spatial_axes_has_statistics_by_element() -> None:
+def test_batch_normalization_without_spatial_axes_has_statistics_by_element():
     inputs = [floats(2, 3, 4), *(floats(3, 4) for _ in range(3)), np.abs(floats(3, 4)) + 0.5]
     model = node_model("BatchNormalization", inputs, [F32], opset=7, spatial=0)
     x, scale, bias, mean, variance = inputs
@@ -109,7 +103,7 @@ def test_batch_normalization_without_spatial_axes_has_statistics_by_element() ->
 
 
 @pytest.mark.parametrize("opset", [10, 13, 19, 23])
-def test_quantised_numbers_of_every_age_are_read(opset: int) -> None:
+def test_quantised_numbers_of_every_age_are_read(opset):
     x = np.array([[0, 3], [128, 255]], np.uint8)
     scale, zero = np.array([2.0, 0.5], np.float32), np.array([0, 128], np.uint8)
     if opset == 10:
@@ -126,8 +120,8 @@ def test_quantised_numbers_of_every_age_are_read(opset: int) -> None:
     [(10, {}), (16, {}), (16, {"coordinate_transformation_mode": "output_half_pixel"})],
 )
 def test_regions_are_averages_and_a_number_counts_only_in_cells_that_it_is_a_part_of(
-    opset: int, words: dict[str, Any], number: float, points: int
-) -> None:
+    opset, words, number, points
+):
     x = floats(2, 3, 7, 9)
     x[0, 1, 3, 4] = x[1, 2, 5, 5] = number
     corners = np.abs(floats(5, 2)) * 4
@@ -148,7 +142,7 @@ def test_regions_are_averages_and_a_number_counts_only_in_cells_that_it_is_a_par
 
 @pytest.mark.parametrize("points", [0, 1, 3])
 @pytest.mark.parametrize("opset", [10, 16])
-def test_regions_have_the_largest_share_of_an_element(opset: int, points: int) -> None:
+def test_regions_have_the_largest_share_of_an_element(opset, points):
     corners = floats(6, 2) * 4
     boxes = np.concatenate([corners, corners + np.abs(floats(6, 2)) * 4], axis=1)
     sizes = {"output_height": 3, "output_width": 2, "sampling_ratio": points}
@@ -157,7 +151,7 @@ def test_regions_have_the_largest_share_of_an_element(opset: int, points: int) -
 
 
 @pytest.mark.parametrize("pads", [[1, 1], [1, 0], [0, 1]])
-def test_places_of_maxima_are_those_of_elements_however_small(pads: list[int]) -> None:
+def test_places_of_maxima_are_those_of_elements_however_small(pads):
     x = np.array([[[0, 0, 3, 0, 0]]], np.uint8)
     kinds = [x.dtype, np.dtype(np.int64)]
     check("MaxPool", [x], kinds, kernel_shape=[2], strides=[2], pads=pads)
@@ -165,7 +159,7 @@ def test_places_of_maxima_are_those_of_elements_however_small(pads: list[int]) -
 
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize("shift", [-(2**40), -1, 0, 2, 2**40])
-def test_triangles_of_texts_are_texts(upper: int, shift: int) -> None:
+def test_triangles_of_texts_are_texts(upper, shift):
     words = np.array([["a", "b", "c"], ["d", "e", "f"]], object)
     k = np.array(shift)
     model = node_model("Trilu", [words, k], [np.dtype(object)], opset=14, upper=upper)
@@ -177,18 +171,18 @@ def test_triangles_of_texts_are_texts(upper: int, shift: int) -> None:
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize("words", [[1, 2, 3, 1, 2], [], [[1, 2, 3], [4, 5, 6]]])
-def test_word_pairs_are_counted_without_weights(mode: str, words: list[Any]) -> None:
+def test_word_pairs_are_counted_without_weights(mode, words):
     given = {"mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
     pool = {"ngram_counts": [0, 3], "ngram_indexes": range(5), "pool_int64s": [1, 2, 3, 1, 2, 2, 3]}
     check("TfIdfVectorizer", [np.array(words, np.int64)], [F32], **given, **pool)
 
 
 @pytest.mark.parametrize(("mode", "opset"), [("bicubic", 16), ("bilinear", 19), ("cubic", 20)])
-def test_modes_of_grids_have_the_names_of_their_opset(mode: str, opset: int) -> None:
+def test_modes_of_grids_have_the_names_of_their_opset(mode, opset):
     grid = np.linspace(-0.9, 0.9, 12, dtype=np.float32).reshape(1, 2, 3, 2)
     check("GridSample", [floats(1, 2, 4, 4), grid], [F32], opset=opset, mode=mode)
 
 
-def test_grids_of_doubles_are_rounded_to_doubles() -> None:
+def test_grids_of_doubles_are_rounded_to_doubles():
     inputs = [floats(2, 3, 4).astype(np.float64), np.array([2, 1, 2, 1, 3])]
     check("AffineGrid", inputs, [inputs[0].dtype], opset=20, rtol=1e-14)

@@ -29,7 +29,7 @@ def results(op_type: str, inputs: list[Any], types: list[Any], **more: Any) -> l
     return compile_model(node_model(op_type, inputs, types, **more))(*inputs)
 
 
-def test_texts_are_as_if_computed_at_a_stroke() -> None:
+def test_texts_are_as_if_computed_at_a_stroke():
     pieces, counts = results("StringSplit", [TEXTS], [OBJECT, INT], delimiter=" ")
     assert pieces.tolist() == [word.split() for word in WORDS]
     assert set(counts.tolist()) == {2}
@@ -48,7 +48,7 @@ def test_texts_are_as_if_computed_at_a_stroke() -> None:
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 @pytest.mark.parametrize("shape", [(1,), (7,), (2, 1, 3), (300, 1000)])
-def test_elements_are_repeated_at_edges_as_numpy_does(mode: Any, shape: tuple[int, ...]) -> None:
+def test_elements_are_repeated_at_edges_as_numpy_does(mode, shape):
     x = DICE.integers(0, 99, shape)
     for most in (1, 9):
         widths = DICE.integers(0, most + 1, (x.ndim, 2))
@@ -56,7 +56,7 @@ def test_elements_are_repeated_at_edges_as_numpy_does(mode: Any, shape: tuple[in
         np.testing.assert_array_equal(found, np.pad(x, widths, mode=mode))
 
 
-def test_texts_are_repeated_as_numpy_does() -> None:
+def test_texts_are_repeated_as_numpy_does():
     for x, times in ((TEXTS[:9], [2000]), (TEXTS[:6].reshape(3, 2), [3, 2000]), (TEXTS, [0])):
         (tiled,) = results("Tile", [x, np.array(times)], [OBJECT])
         np.testing.assert_array_equal(tiled, np.tile(x, times))
@@ -65,14 +65,14 @@ def test_texts_are_repeated_as_numpy_does() -> None:
     np.testing.assert_array_equal(spread, np.broadcast_to(TEXTS[:3], (5, 2000, 3)))
 
 
-def test_texts_are_no_more_than_numpy_makes_and_frees_at_a_stroke() -> None:
+def test_texts_are_no_more_than_numpy_makes_and_frees_at_a_stroke():
     with pytest.raises(ExecutionError, match=r"string\[5000000\]; a text counts as 4 elements"):
         results("Expand", [TEXTS[:1], np.array([5_000_000])], [OBJECT])
 
 
 @pytest.mark.parametrize("kind", ["strings", "int64s", "floats"])
 @pytest.mark.parametrize("other", ["strings", "int64s", "floats"])
-def test_labels_are_encoded_as_by_onnx(kind: str, other: str) -> None:
+def test_labels_are_encoded_as_by_onnx(kind, other):
     lists: dict[str, list[Any]] = {
         "strings": ["a", "b", "c"], "int64s": [1, 5, -7], "floats": [0.1, 5.0, -7.5]
     }  # fmt: skip
@@ -92,7 +92,7 @@ def test_labels_are_encoded_as_by_onnx(kind: str, other: str) -> None:
 @pytest.mark.parametrize("stops", [[], ["A", "a b"]])
 @pytest.mark.parametrize("is_early", [0, 1])
 @pytest.mark.parametrize("case", ["LOWER", "UPPER", "NONE"])
-def test_texts_are_normalised_as_by_onnxruntime(case: str, is_early: int, stops: list[str]) -> None:
+def test_texts_are_normalised_as_by_onnxruntime(case, is_early, stops):
     more = {"case_change_action": case, "is_case_sensitive": is_early, "stopwords": stops}
     more = {name: value for name, value in more.items() if value != []}
     for texts in (["a", "A", "ab", "a b"], [["A", "b c"]], ["A"]):
@@ -104,20 +104,20 @@ def test_texts_are_normalised_as_by_onnxruntime(case: str, is_early: int, stops:
         assert (found.shape, found.tolist()) == (expected.shape, expected.tolist())
 
 
-def test_pieces_beyond_the_limit_are_refused_before_they_are_made() -> None:
+def test_pieces_beyond_the_limit_are_refused_before_they_are_made():
     x = np.array(["a " * 1000, *["b"] * 1000], object)
     model = node_model("StringSplit", [x], [OBJECT, INT], delimiter=" ")
     with pytest.raises(ExecutionError, match=r"SGK217.*the output would be"):
         compile_model(model, max_output_bytes=1 << 20)(x)
 
 
-def test_pieces_that_are_far_more_than_the_texts_are_refused_before_they_are_made() -> None:
+def test_pieces_that_are_far_more_than_the_texts_are_refused_before_they_are_made():
     x = np.array(["b" * 20_000] + [""] * 20_000, object)
     with pytest.raises(ExecutionError, match=r"string\[20001, 20001\]; a text counts as 4"):
         results("StringSplit", [x], [OBJECT, INT], delimiter="b")
 
 
-def test_texts_without_number_end_at_the_deadline() -> None:
+def test_texts_without_number_end_at_the_deadline():
     x = np.array(["b " * 20_000] + ["b"] * 20_000, object)
     model = node_model("StringSplit", [x], [OBJECT, INT], delimiter=" ")
     with sk.InferenceSession(model, "numpy", limits="unlimited") as session:
@@ -127,7 +127,7 @@ def test_texts_without_number_end_at_the_deadline() -> None:
         assert time.perf_counter() - started < 2  # an array of them takes NumPy 10 s, and 1 to free
 
 
-def test_no_operator_gets_what_is_beyond_the_limits(pytestconfig: pytest.Config) -> None:
+def test_no_operator_gets_what_is_beyond_the_limits(pytestconfig):
     step = "1" if pytestconfig.getoption("--all-that-is-asked") else "4"
     environment = {
         **os.environ, "SUBGRAPH_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"
@@ -144,7 +144,7 @@ def test_no_operator_gets_what_is_beyond_the_limits(pytestconfig: pytest.Config)
     assert outcomes["SGK217"] > 10
 
 
-def test_large_values_are_counted_while_they_live() -> None:
+def test_large_values_are_counted_while_they_live():
     text = "g (float[N] x, int64[1] n) => (float[M] y) {{ {} }}"
     chain = "a = Expand(x, n) " + " ".join(f"{b} = Neg({a})" for a, b in ("ab", "bc", "cd"))
     add = " ".join(f"s{b} = Add({a}, {b})" for a, b in (("a", "b"), ("sb", "c"), ("sc", "d")))
@@ -161,7 +161,7 @@ def test_large_values_are_counted_while_they_live() -> None:
             session.run(None, feeds)
 
 
-def test_unique_orders_rows_and_texts_as_numpy_does() -> None:
+def test_unique_orders_rows_and_texts_as_numpy_does():
     types = [None, INT, INT, INT]
     for x, axis in (
         (DICE.integers(0, 2, (300, 5)).astype(np.float32), 0),
@@ -179,7 +179,7 @@ def test_unique_orders_rows_and_texts_as_numpy_does() -> None:
     assert words.tolist() == sorted(set(WORDS))
 
 
-def test_the_determinant_of_a_large_matrix_is_that_of_its_parts() -> None:
+def test_the_determinant_of_a_large_matrix_is_that_of_its_parts():
     # blocks along the diagonal, in another order of rows, of which the determinant is known
     small = DICE.random((8, 8)) + np.eye(8)
     small /= abs(np.linalg.det(small)) ** (1 / 8)
@@ -193,7 +193,7 @@ def test_the_determinant_of_a_large_matrix_is_that_of_its_parts() -> None:
 
 @pytest.mark.parametrize("above", [0, 1, -1, 2, -2, 3, -3, 2**31, 2**63 - 1, -(2**63)])
 @pytest.mark.parametrize("shape", [(3, 2), (2, 3), (1, 1)])
-def test_diagonals_may_be_beside_the_matrix(above: int, shape: tuple[int, int]) -> None:
+def test_diagonals_may_be_beside_the_matrix(above, shape):
     x = np.ones(shape, np.float32)
     near = max(-4, min(4, above))
     stated = max(-(2**31), min(2**31 - 1, above))

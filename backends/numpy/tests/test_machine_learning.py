@@ -47,7 +47,7 @@ def ml_model(
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("classes", CLASSES)
-def test_probabilities_and_labels_are_those_of_scikit_learn(kernel: str, classes: str) -> None:
+def test_probabilities_and_labels_are_those_of_scikit_learn(kernel, classes):
     x, y = CLASSES[classes]
     x = x.astype(np.float32)
     machine = svm.SVC(kernel=kernel, probability=True, random_state=0).fit(x, y)
@@ -59,9 +59,7 @@ def test_probabilities_and_labels_are_those_of_scikit_learn(kernel: str, classes
 
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("machine", [svm.SVC(), svm.LinearSVC(), svm.NuSVC(nu=0.1)], ids=repr)
-def test_labels_and_scores_without_probabilities_are_those_of_onnx_runtime(
-    machine: Any, classes: str
-) -> None:
+def test_labels_and_scores_without_probabilities_are_those_of_onnx_runtime(machine, classes):
     x, y = CLASSES[classes]
     x = x.astype(np.float32)
     machine.fit(x, y)
@@ -75,7 +73,7 @@ def test_labels_and_scores_without_probabilities_are_those_of_onnx_runtime(
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", [svm.SVR, svm.NuSVR, svm.OneClassSVM])
-def test_regression_is_that_of_scikit_learn(kind: Any, kernel: str) -> None:
+def test_regression_is_that_of_scikit_learn(kind, kernel):
     x, y = IRIS
     x = x.astype(np.float32)
     machine = kind(kernel=kernel).fit(x, y)
@@ -91,9 +89,7 @@ def test_regression_is_that_of_scikit_learn(kind: Any, kernel: str) -> None:
 @pytest.mark.parametrize("vectors", [True, False])
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_a_bare_classifier_agrees_with_onnx_runtime(
-    classes: int, *, vectors: bool, transform: str, dtype: Any
-) -> None:
+def test_a_bare_classifier_agrees_with_onnx_runtime(classes, *, vectors, transform, dtype):
     x = (floats(5, 4) * 3).astype(dtype)
     pairs = classes * (classes - 1) // 2
     attributes: dict[str, Any] = {
@@ -126,7 +122,7 @@ def test_a_bare_classifier_agrees_with_onnx_runtime(
     compare(expected[1:], [scores], rtol=1e-4)
 
 
-def test_a_row_becomes_a_map_to_numbers_of_python() -> None:
+def test_a_row_becomes_a_map_to_numbers_of_python():
     x = floats(3, 2)
     for labels in ({"classlabels_strings": ["a", "b"]}, {"classlabels_int64s": [4, -5]}):
         model = ml_model("ZipMap", x, 1, **labels)
@@ -150,7 +146,7 @@ def boxes(count: int, *, centred: bool) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("centred", [0, 1])
 @pytest.mark.parametrize("given", range(4))
-def test_boxes_are_taken_as_by_onnx_runtime(given: int, centred: int) -> None:
+def test_boxes_are_taken_as_by_onnx_runtime(given, centred):
     for count in (0, 1, 40):
         scores = RNG.integers(0, 9, (2, 3, count)).astype(np.float32) / 9  # some of them equal
         optional = [np.array([20]), np.array([0.4], np.float32), np.array([0.3], np.float32)]
@@ -162,7 +158,7 @@ def test_boxes_are_taken_as_by_onnx_runtime(given: int, centred: int) -> None:
         compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
 
 
-def test_thresholds_of_boxes_may_come_without_the_limit_and_as_scalars() -> None:
+def test_thresholds_of_boxes_may_come_without_the_limit_and_as_scalars():
     inputs = [boxes(9, centred=False), floats(2, 1, 9), None, np.array(0.5, np.float32)]
     model = node_model("NonMaxSuppression", inputs, [np.dtype(np.int64)], opset=11)
     feeds = {f"x{place}": value for place, value in enumerate(inputs) if value is not None}
@@ -185,7 +181,7 @@ TEXTS = np.array([["the cat, sat", "on a  mat"], ["", "é è ünï x1_y"]], obje
     {"separators": [",? ", "a"]},
     {"separators": [" +", "[,]"]},
 ], ids=str)  # fmt: skip
-def test_texts_are_cut_as_by_onnx_runtime(rule: dict[str, Any], least: int, mark: int) -> None:
+def test_texts_are_cut_as_by_onnx_runtime(rule, least, mark):
     attributes = {"mark": mark, "mincharnum": least, "pad_value": "#", **rule}
     for texts in (TEXTS, TEXTS[0], TEXTS[1:, :1]):
         model = tokenizer(texts, **attributes)
@@ -194,23 +190,21 @@ def test_texts_are_cut_as_by_onnx_runtime(rule: dict[str, Any], least: int, mark
         assert found.tolist() == expected.tolist()
 
 
-def test_texts_are_cut_into_characters() -> None:
+def test_texts_are_cut_into_characters():
     model = tokenizer(TEXTS, mark=0, mincharnum=1, pad_value="#", separators=[""])
     found = compile_model(model)(TEXTS)[0]
     assert found.tolist() == run_onnxruntime(model, {"x": TEXTS})[0].tolist()
 
 
 @pytest.mark.parametrize("rule", ["(", "(?=a)", r"(a)\1"])
-def test_expressions_that_are_none_of_re2_are_refused(rule: str) -> None:
+def test_expressions_that_are_none_of_re2_are_refused(rule):
     with pytest.raises(Unsupported, match="none of RE2"):
         compile_model(tokenizer(TEXTS, mark=0, mincharnum=1, pad_value="#", tokenexp=rule))
     with pytest.raises(Unsupported, match="none of RE2"):
         compile_model(matcher(rule))
 
 
-def test_without_the_library_of_re2_the_operator_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_library_of_re2_the_operator_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(Unsupported, match="pip install google-re2"):
         compile_model(matcher("a"))

@@ -46,7 +46,7 @@ def _projected(numbers: Numbers, dtype: Any) -> list[Any]:
 @FLOATS
 @CAUSAL
 @pytest.mark.parametrize("mask", _masks(LENGTH))
-def test_attention_agrees_with_any_mask(mask: str, unidirectional: int, dtype: Any) -> None:
+def test_attention_agrees_with_any_mask(mask, unidirectional, dtype):
     numbers = Numbers()
     inputs = [*_projected(numbers, dtype), numbers.floats(3 * HIDDEN, dtype=dtype)]
     inputs.append(_masks(LENGTH)[mask])
@@ -56,7 +56,7 @@ def test_attention_agrees_with_any_mask(mask: str, unidirectional: int, dtype: A
 @FLOATS
 @CAUSAL
 @pytest.mark.parametrize("mask", _masks(LENGTH + PAST))
-def test_attention_agrees_after_cached_keys(mask: str, unidirectional: int, dtype: Any) -> None:
+def test_attention_agrees_after_cached_keys(mask, unidirectional, dtype):
     numbers = Numbers()
     inputs = [*_projected(numbers, dtype), numbers.floats(3 * HIDDEN, dtype=dtype)]
     inputs += [
@@ -68,20 +68,20 @@ def test_attention_agrees_after_cached_keys(mask: str, unidirectional: int, dtyp
 
 @FLOATS
 @pytest.mark.parametrize("shape", [(BATCH, HEADS), (1, HEADS), (BATCH, 1), (1, 1)], ids=str)
-def test_attention_adds_a_bias_to_the_scores(shape: tuple[int, int], dtype: Any) -> None:
+def test_attention_adds_a_bias_to_the_scores(shape, dtype):
     numbers = Numbers()
     bias = numbers.floats(*shape, LENGTH, LENGTH, dtype=dtype)
     inputs = [*_projected(numbers, dtype), None, _masks(LENGTH)["keys"], None, bias]
     agrees("Attention", inputs, num_heads=HEADS, scale=0.2, mask_filter_value=-5.0)
 
 
-def test_values_may_be_of_another_size_than_keys() -> None:
+def test_values_may_be_of_another_size_than_keys():
     numbers = Numbers()
     x, weights = numbers.floats(BATCH, LENGTH, 12), numbers.floats(12, 80, scale=0.3)
     agrees("Attention", [x, weights], num_heads=HEADS, qkv_hidden_sizes=[32, 32, 16])
 
 
-def test_a_mask_of_the_longest_sequence_is_read_where_the_queries_are() -> None:
+def test_a_mask_of_the_longest_sequence_is_read_where_the_queries_are():
     # ONNX Runtime has no kernel of it for processors
     numbers = Numbers()
     longest = numbers.ints(2, BATCH, 1, 8, 8)
@@ -104,7 +104,7 @@ def test_a_mask_of_the_longest_sequence_is_read_where_the_queries_are() -> None:
 @FLOATS
 @CAUSAL
 @pytest.mark.parametrize("form", ["plain", "bias", "past", "past and mask"])
-def test_heads_apart_attend_to_themselves(form: str, unidirectional: int, dtype: Any) -> None:
+def test_heads_apart_attend_to_themselves(form, unidirectional, dtype):
     numbers = Numbers()
     inputs: list[Any] = [numbers.floats(BATCH, LENGTH, HIDDEN, dtype=dtype) for _ in range(3)]
     past = [numbers.floats(BATCH, HEADS, PAST, SIZE, dtype=dtype) for _ in range(2)]
@@ -131,7 +131,7 @@ def test_heads_apart_attend_to_themselves(form: str, unidirectional: int, dtype:
 
 @FLOATS
 @pytest.mark.parametrize("mask", ["none", "ends", "keys", "queries and keys"])
-def test_heads_apart_attend_to_others(mask: str, dtype: Any) -> None:
+def test_heads_apart_attend_to_others(mask, dtype):
     numbers, keys = Numbers(), 7
     inputs = [numbers.floats(BATCH, LENGTH, HIDDEN, dtype=dtype)]
     inputs += [numbers.floats(BATCH, keys, HIDDEN, dtype=dtype) for _ in range(2)]
@@ -139,7 +139,7 @@ def test_heads_apart_attend_to_others(mask: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_heads_of_keys_may_be_split_before(*, has_bias: bool) -> None:
+def test_heads_of_keys_may_be_split_before(*, has_bias):
     numbers = Numbers()
     inputs: list[Any] = [numbers.floats(BATCH, LENGTH, HIDDEN)]
     inputs += [numbers.floats(BATCH, HEADS, 7, SIZE) for _ in range(2)]
@@ -147,7 +147,7 @@ def test_heads_of_keys_may_be_split_before(*, has_bias: bool) -> None:
     agrees("MultiHeadAttention", inputs, num_heads=HEADS)
 
 
-def test_packed_forms_are_what_they_pack() -> None:
+def test_packed_forms_are_what_they_pack():
     # ONNX Runtime has no kernel of them for processors
     numbers = Numbers()
     q, k, v = (numbers.floats(BATCH, LENGTH, HEADS, SIZE) for _ in range(3))
@@ -170,7 +170,7 @@ def test_packed_forms_are_what_they_pack() -> None:
         np.testing.assert_array_equal(outcome, outcomes[0])
 
 
-def test_keys_that_are_handed_on_are_not_written_over() -> None:
+def test_keys_that_are_handed_on_are_not_written_over():
     model = parser.parse_model("""
     <ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
     g (float[1, 3, 4] q, float[1, 3, 4] x)
@@ -195,9 +195,7 @@ def test_keys_that_are_handed_on_are_not_written_over() -> None:
 @pytest.mark.parametrize("has_heads", [False, True])
 @pytest.mark.parametrize("pairs", [SIZE // 2, SIZE // 4])
 @pytest.mark.parametrize("is_offset", [False, True])
-def test_positions_rotate(
-    *, interleaved: int, has_heads: bool, pairs: int, is_offset: bool, dtype: Any
-) -> None:
+def test_positions_rotate(*, interleaved, has_heads, pairs, is_offset, dtype):
     numbers = Numbers()
     shape = (BATCH, HEADS, LENGTH, SIZE) if has_heads else (BATCH, LENGTH, HIDDEN)
     position = np.array([3]) if is_offset else numbers.ints(20, BATCH, LENGTH, dtype=np.int64)
@@ -277,7 +275,7 @@ SITUATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @FLOATS
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_heads_share_keys(name: str, dtype: Any) -> None:
+def test_heads_share_keys(name, dtype):
     makes, attributes = SITUATIONS[name]
     more = {"do_rotary": 1, "num_heads": HEADS, "kv_num_heads": makes.get("groups", 2)}
     agrees("GroupQueryAttention", _query(dtype, **makes), [dtype] * 3, **(more | attributes))
@@ -285,7 +283,7 @@ def test_heads_share_keys(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("shown", [1, 2])
 @pytest.mark.parametrize("name", ["prompt", "next, ragged", "softcap", "bias of each"])
-def test_scores_and_weights_are_shown(shown: int, name: str) -> None:
+def test_scores_and_weights_are_shown(shown, name):
     makes, attributes = SITUATIONS[name]
     more = {"num_heads": HEADS, "kv_num_heads": 2, "do_rotary": 1, "qk_output": shown}
     agrees("GroupQueryAttention", _query(FLOAT, **makes), [FLOAT] * 4, **(more | attributes))
@@ -293,7 +291,7 @@ def test_scores_and_weights_are_shown(shown: int, name: str) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(past=st.integers(1, 6), spare=st.integers(1, 4), ends=st.data())
-def test_a_cache_may_hold_sequences_of_any_lengths(past: int, spare: int, ends: Any) -> None:
+def test_a_cache_may_hold_sequences_of_any_lengths(past, spare, ends):
     lengths = [past + 1, ends.draw(st.integers(1, past + 1))]
     inputs = _query(FLOAT, length=1, past=past, capacity=past + spare, lengths=lengths)
     more = {"num_heads": HEADS, "kv_num_heads": 2, "do_rotary": 1}
@@ -309,9 +307,7 @@ def test_a_cache_may_hold_sequences_of_any_lengths(past: int, spare: int, ends: 
         ({}, 15, r"its input 14 \('x14'\): nothing implements it"),
     ],
 )
-def test_caches_that_nothing_implements_are_refused(
-    attributes: dict[str, Any], inputs: int, told: str
-) -> None:
+def test_caches_that_nothing_implements_are_refused(attributes, inputs, told):
     given_ = (_query(FLOAT) + [None] * 5)[:inputs]
     if inputs > 7:
         given_[-1] = np.ones(16, np.float32)

@@ -17,7 +17,7 @@ FLOATS = pytest.mark.parametrize("dtype", [FLOAT, HALF], ids=str)
 
 
 @pytest.mark.parametrize("flags", list(product((0, 1), repeat=4)), ids=str)
-def test_a_fused_product_transposes_matrices_and_batches(flags: tuple[int, ...]) -> None:
+def test_a_fused_product_transposes_matrices_and_batches(flags):
     flip_a, flip_b, batch_a, batch_b = flags
     numbers = Numbers()
     a: Any = numbers.floats(2, 5, 3, 4)
@@ -36,16 +36,14 @@ def test_a_fused_product_transposes_matrices_and_batches(flags: tuple[int, ...])
 
 
 @pytest.mark.parametrize("shapes", [((3, 4), (4,)), ((4,), (4, 3)), ((4,), (4,))], ids=str)
-def test_a_fused_product_does_not_transpose_vectors(
-    shapes: tuple[tuple[int, ...], tuple[int, ...]],
-) -> None:
+def test_a_fused_product_does_not_transpose_vectors(shapes):
     numbers = Numbers()
     flips = {f"trans{name}": 1 for name, s in zip("AB", shapes, strict=True) if len(s) == 1}
     agrees("FusedMatMul", [numbers.floats(*shape) for shape in shapes], **flips)
 
 
 @pytest.mark.parametrize("dtype", [HALF, DOUBLE], ids=str)
-def test_a_fused_product_is_of_the_type_of_its_factors(dtype: Any) -> None:
+def test_a_fused_product_is_of_the_type_of_its_factors(dtype):
     numbers = Numbers()
     factors = [numbers.floats(3, 4, dtype=dtype), numbers.floats(4, 2, dtype=dtype)]
     agrees("FusedMatMul", factors, alpha=0.5)
@@ -67,7 +65,7 @@ GEMM_ACTIVATIONS = {
 
 
 @pytest.mark.parametrize("activation", GEMM_ACTIVATIONS)
-def test_a_fused_gemm_ends_with_an_activation(activation: str) -> None:
+def test_a_fused_gemm_ends_with_an_activation(activation):
     numbers = Numbers()
     given_ = {f"activation_{key}": x for key, x in GEMM_ACTIVATIONS[activation].items()}
     agrees(
@@ -117,14 +115,14 @@ def _convolution(numbers: Numbers, name: str, activation: str) -> tuple[list[Any
 
 @pytest.mark.parametrize("activation", CONV_ACTIVATIONS)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_a_fused_convolution_adds_and_activates(name: str, activation: str) -> None:
+def test_a_fused_convolution_adds_and_activates(name, activation):
     inputs, attributes = _convolution(Numbers(), name, activation)
     agrees("FusedConv", inputs, **attributes)
 
 
 @FLOATS
 @pytest.mark.parametrize("constants", [(), (1, 2)])
-def test_channels_last_are_convolved_as_channels_first(dtype: Any, constants: Any) -> None:
+def test_channels_last_are_convolved_as_channels_first(dtype, constants):
     # ONNX Runtime has no kernel of it for this processor
     inputs, attributes = _convolution(Numbers(), "addend", "Relu")
     inputs = [x.astype(dtype) for x in inputs]
@@ -142,7 +140,7 @@ def test_channels_last_are_convolved_as_channels_first(dtype: Any, constants: An
 
 
 @pytest.mark.parametrize("op_type", ["FusedConv", "FusedGemm"])
-def test_an_activation_that_nothing_implements_is_refused(op_type: str) -> None:
+def test_an_activation_that_nothing_implements_is_refused(op_type):
     numbers = Numbers()
     inputs = (
         [numbers.floats(1, 1, 1, 1)] * 2 if op_type == "FusedConv" else [numbers.floats(2, 2)] * 2
@@ -157,13 +155,13 @@ def test_an_activation_that_nothing_implements_is_refused(op_type: str) -> None:
     ("op_type", "attributes"),
     [("Gelu", {}), ("QuickGelu", {}), ("QuickGelu", {"alpha": 1.0}), ("FastGelu", {})],
 )
-def test_an_activation_agrees(op_type: str, attributes: dict[str, Any], dtype: Any) -> None:
+def test_an_activation_agrees(op_type, attributes, dtype):
     agrees(op_type, [Numbers().floats(3, 4, 5, dtype=dtype, scale=3.0)], **attributes)
 
 
 @FLOATS
 @pytest.mark.parametrize("op_type", ["BiasGelu", "FastGelu"])
-def test_an_activation_adds_its_bias_first(op_type: str, dtype: Any) -> None:
+def test_an_activation_adds_its_bias_first(op_type, dtype):
     numbers = Numbers()
     agrees(op_type, [numbers.floats(3, 4, 8, dtype=dtype), numbers.floats(8, dtype=dtype)])
 
@@ -172,9 +170,7 @@ def test_an_activation_adds_its_bias_first(op_type: str, dtype: Any) -> None:
 @pytest.mark.parametrize("skipped", [(2, 3, 8), (3, 8), (1, 3, 8)], ids=str)
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("shows_sum", [False, True])
-def test_a_norm_adds_what_skips_it(
-    *, skipped: tuple[int, ...], has_bias: bool, shows_sum: bool, dtype: Any
-) -> None:
+def test_a_norm_adds_what_skips_it(*, skipped, has_bias, shows_sum, dtype):
     numbers = Numbers()
     x, skip = numbers.floats(2, 3, 8, dtype=dtype), numbers.floats(*skipped, dtype=dtype)
     gamma, beta, bias = (numbers.floats(8, dtype=dtype) for _ in range(3))
@@ -190,7 +186,7 @@ def test_a_norm_adds_what_skips_it(
 
 @pytest.mark.parametrize("types", [(FLOAT, FLOAT), (HALF, HALF), (DOUBLE, DOUBLE)], ids=str)
 @pytest.mark.parametrize("axis", [-1, 1])
-def test_a_simplified_norm_of_the_default_domain_agrees(types: Any, axis: int) -> None:
+def test_a_simplified_norm_of_the_default_domain_agrees(types, axis):
     numbers = Numbers()
     x = numbers.floats(2, 3, 8, dtype=types[0])
     scale = numbers.floats(*x.shape[axis:], dtype=types[1])
@@ -198,13 +194,13 @@ def test_a_simplified_norm_of_the_default_domain_agrees(types: Any, axis: int) -
 
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF, DOUBLE], ids=str)
-def test_a_simplified_norm_returns_the_inverse_deviation(dtype: Any) -> None:
+def test_a_simplified_norm_returns_the_inverse_deviation(dtype):
     numbers = Numbers()
     inputs = [numbers.floats(2, 3, 8, dtype=dtype), numbers.floats(3, 8, dtype=dtype)]
     agrees("SimplifiedLayerNormalization", inputs, [dtype, FLOAT], domain="", axis=1)
 
 
-def test_a_layer_norm_is_computed_in_an_operator_set_before_it_was_one() -> None:
+def test_a_layer_norm_is_computed_in_an_operator_set_before_it_was_one():
     numbers = Numbers()
     inputs = [numbers.floats(2, 3, 8), numbers.floats(8), numbers.floats(8)]
     agrees("LayerNormalization", inputs, domain="", opset=12)
@@ -214,9 +210,7 @@ def test_a_layer_norm_is_computed_in_an_operator_set_before_it_was_one() -> None
 @pytest.mark.parametrize("has_segments", [False, True])
 @pytest.mark.parametrize("has_mask", [False, True])
 @pytest.mark.parametrize("positions", [None, 1, 2])
-def test_embeddings_are_added_and_normalised(
-    *, has_segments: bool, has_mask: bool, positions: int | None, dtype: Any
-) -> None:
+def test_embeddings_are_added_and_normalised(*, has_segments, has_mask, positions, dtype):
     numbers = Numbers()
     words, places, kinds = (numbers.floats(n, 8, dtype=dtype) for n in (10, 7, 2))
     mask = np.array([[1, 1, 1, 0, 0], [1, 0, 1, 1, 2]], np.int32)
@@ -236,7 +230,7 @@ def test_embeddings_are_added_and_normalised(
     compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds), rtol)
 
 
-def test_a_word_outside_the_table_is_an_error() -> None:
+def test_a_word_outside_the_table_is_an_error():
     numbers = Numbers()
     inputs = [np.full((1, 2), -1, np.int32), None, numbers.floats(4, 8), numbers.floats(4, 8)]
     inputs += [None, numbers.floats(8), numbers.floats(8)]
@@ -255,9 +249,7 @@ def test_a_word_outside_the_table_is_an_error() -> None:
         ("NGramRepeatBlock", {}, "operator com.microsoft::NGramRepeatBlock: no implementation"),
     ],
 )
-def test_what_nothing_implements_is_refused(
-    op_type: str, attributes: dict[str, Any], told: str
-) -> None:
+def test_what_nothing_implements_is_refused(op_type, attributes, told):
     dtype = np.dtype(attributes.pop("dtype", np.float32))
     inputs = [np.ones((2, 2), dtype)] * 2
     model = node_model(op_type, inputs, [dtype], domain=DOMAIN, **attributes)

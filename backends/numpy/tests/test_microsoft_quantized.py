@@ -38,7 +38,7 @@ def _scaled_weights(numbers: Numbers, dtype: Any, *, by_column: bool) -> tuple[A
 @PAIRS
 @pytest.mark.parametrize("by_column", [False, True])
 @pytest.mark.parametrize("is_quantized", [False, True])
-def test_a_quantised_gemm_agrees(*, types: Any, by_column: bool, is_quantized: bool) -> None:
+def test_a_quantised_gemm_agrees(*, types, by_column, is_quantized):
     numbers = Numbers()
     left, right = types
     b, b_scale, b_zero = _scaled_weights(numbers, right, by_column=by_column)
@@ -54,7 +54,7 @@ def test_a_quantised_gemm_agrees(*, types: Any, by_column: bool, is_quantized: b
 @PAIRS
 @pytest.mark.parametrize("by_column", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_products_of_bytes_become_numbers(*, types: Any, by_column: bool, has_bias: bool) -> None:
+def test_products_of_bytes_become_numbers(*, types, by_column, has_bias):
     numbers = Numbers()
     left, right = types
     b, b_scale, b_zero = _scaled_weights(numbers, right, by_column=by_column)
@@ -68,7 +68,7 @@ def test_products_of_bytes_become_numbers(*, types: Any, by_column: bool, has_bi
     agrees("DynamicQuantizeMatMul", [np.abs(x), b, b_scale, None, bias])
 
 
-def test_sums_too_large_for_float32_are_exact() -> None:
+def test_sums_too_large_for_float32_are_exact():
     terms = 4096
     a, b = np.full((1, terms), 255, U8), np.full((terms, 2), 255, U8)
     b[0, 0] = 254
@@ -83,7 +83,7 @@ SHAPES = [((4, 33), (4, 33)), ((4, 33), (1,)), ((), (5,)), ((2, 3, 37), (3, 1))]
 @BYTES
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
-def test_bytes_are_combined(op_type: str, shapes: Any, dtype: Any) -> None:
+def test_bytes_are_combined(op_type, shapes, dtype):
     numbers = Numbers()
     inputs: list[Any] = []
     for shape in shapes:
@@ -97,7 +97,7 @@ def test_bytes_are_combined(op_type: str, shapes: Any, dtype: Any) -> None:
     zeros=st.lists(st.integers(0, 255), min_size=3, max_size=3),
     op_type=st.sampled_from(["QLinearAdd", "QLinearMul"]),
 )
-def test_halves_are_rounded_alike(scales: list[float], zeros: list[int], op_type: str) -> None:
+def test_halves_are_rounded_alike(scales, zeros, op_type):
     every = np.arange(256, dtype=U8)
     tail = [x for s, z in zip(scales, zeros, strict=True) for x in (np.float32(s), U8.type(z))]
     tail = [np.asarray(x) for x in tail]
@@ -109,7 +109,7 @@ def test_halves_are_rounded_alike(scales: list[float], zeros: list[int], op_type
     ("op_type", "attributes"),
     [("QLinearSigmoid", {}), ("QLinearLeakyRelu", {}), ("QLinearLeakyRelu", {"alpha": 0.3})],
 )
-def test_a_function_of_bytes_is_a_table(op_type: str, attributes: Any, dtype: Any) -> None:
+def test_a_function_of_bytes_is_a_table(op_type, attributes, dtype):
     numbers = Numbers()
     every = np.arange(256, dtype=U8).view(dtype)
     tail = [numbers.scale(), numbers.bytes(dtype)]
@@ -119,7 +119,7 @@ def test_a_function_of_bytes_is_a_table(op_type: str, attributes: Any, dtype: An
 
 @BYTES
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_bytes_of_several_scales_are_concatenated(count: int, dtype: Any) -> None:
+def test_bytes_of_several_scales_are_concatenated(count, dtype):
     numbers = Numbers()
     inputs: list[Any] = [numbers.scale(), numbers.bytes(dtype)]
     for place in range(count):
@@ -144,7 +144,7 @@ def _picture(numbers: Numbers, dtype: Any, *, last: int) -> Array:
 @BYTES
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("attributes", POOLS, ids=str)
-def test_bytes_are_averaged(attributes: Any, last: int, dtype: Any) -> None:
+def test_bytes_are_averaged(attributes, last, dtype):
     numbers = Numbers()
     inputs = [_picture(numbers, dtype, last=last)]
     inputs += [numbers.scale(), numbers.bytes(dtype), numbers.scale(), numbers.bytes(dtype)]
@@ -157,9 +157,7 @@ def test_bytes_are_averaged(attributes: Any, last: int, dtype: Any) -> None:
     zeros=st.tuples(st.integers(0, 255), st.integers(0, 255)),
     attributes=st.sampled_from([{"kernel_shape": [3, 3]}, {"kernel_shape": [9, 8]}]),
 )
-def test_halves_of_averages_are_rounded_alike(
-    seed: int, zeros: tuple[int, int], attributes: Any
-) -> None:
+def test_halves_of_averages_are_rounded_alike(seed, zeros, attributes):
     x = _picture(Numbers(seed), U8, last=0)
     # the quotient of the scales is 3 / 2, so that many averages are halves, but for rounding
     parameters = [np.float32(0.03), U8.type(zeros[0]), np.float32(0.02), U8.type(zeros[1])]
@@ -168,7 +166,7 @@ def test_halves_of_averages_are_rounded_alike(
 
 @BYTES
 @pytest.mark.parametrize("last", [0, 1])
-def test_whole_pictures_of_bytes_are_averaged(last: int, dtype: Any) -> None:
+def test_whole_pictures_of_bytes_are_averaged(last, dtype):
     numbers = Numbers()
     inputs = [_picture(numbers, dtype, last=last)]
     inputs += [numbers.scale(), numbers.bytes(dtype), numbers.scale(), numbers.bytes(dtype)]
@@ -176,7 +174,7 @@ def test_whole_pictures_of_bytes_are_averaged(last: int, dtype: Any) -> None:
 
 
 @BYTES
-def test_bytes_with_channels_last_have_maxima(dtype: Any) -> None:
+def test_bytes_with_channels_last_have_maxima(dtype):
     inputs = [_picture(Numbers(), dtype, last=1)]
     agrees("NhwcMaxPool", inputs, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2])
 
@@ -185,7 +183,7 @@ def test_bytes_with_channels_last_have_maxima(dtype: Any) -> None:
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("group", [1, 4])
 @pytest.mark.parametrize("by_filter", [False, True])
-def test_bytes_are_convolved(*, types: Any, last: int, group: int, by_filter: bool) -> None:
+def test_bytes_are_convolved(*, types, last, group, by_filter):
     numbers = Numbers()
     left, right = types
     weights = _weights(numbers, right, 8, 4 // group, 3, 3)
@@ -206,7 +204,7 @@ def test_bytes_are_convolved(*, types: Any, last: int, group: int, by_filter: bo
     ids=str,
 )
 @pytest.mark.parametrize("axis", [None, 0, -1])
-def test_numbers_become_quantised_and_back(dtype: Any, kind: Any, axis: int | None) -> None:
+def test_numbers_become_quantised_and_back(dtype, kind, axis):
     numbers = Numbers()
     shape = () if axis is None else ((4, 33)[axis],)
     more = {} if axis is None else {"axis": axis}
@@ -219,7 +217,7 @@ def test_numbers_become_quantised_and_back(dtype: Any, kind: Any, axis: int | No
 @pytest.mark.parametrize("right", [U8, S8], ids=str)
 @pytest.mark.parametrize("has_mask", [False, True])
 @pytest.mark.parametrize("has_past", [False, True])
-def test_attention_projects_bytes(*, right: Any, has_mask: bool, has_past: bool) -> None:
+def test_attention_projects_bytes(*, right, has_mask, has_past):
     numbers = Numbers()
     inputs = [
         numbers.bytes(U8, 2, 5, 12), _weights(numbers, right, 12, 96), numbers.floats(96),
@@ -232,7 +230,7 @@ def test_attention_projects_bytes(*, right: Any, has_mask: bool, has_past: bool)
 @BYTES
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 @pytest.mark.parametrize("opset", [11, 13])
-def test_a_softmax_of_bytes_is_a_table(axis: int, opset: int, dtype: Any) -> None:
+def test_a_softmax_of_bytes_is_a_table(axis, opset, dtype):
     numbers = Numbers()
     zero, y_scale = numbers.bytes(dtype), np.array(1 / 256, np.float32)
     inputs = [numbers.bytes(dtype, 3, 4, 30), numbers.scale(), zero, y_scale, numbers.bytes(dtype)]
@@ -242,7 +240,7 @@ def test_a_softmax_of_bytes_is_a_table(axis: int, opset: int, dtype: Any) -> Non
 
 @BYTES
 @pytest.mark.parametrize("has_segments", [False, True])
-def test_embeddings_of_bytes_are_added_and_normalised(*, has_segments: bool, dtype: Any) -> None:
+def test_embeddings_of_bytes_are_added_and_normalised(*, has_segments, dtype):
     numbers = Numbers()
     tables: list[Any] = [numbers.bytes(dtype, rows, 8) for rows in (10, 7, 2)]
     norm = [numbers.bytes(dtype, 8) for _ in range(2)]
@@ -281,9 +279,7 @@ def _packed(numbers: Numbers, dtype: Any, k: int, length: int, bits: int, zeros:
         *((bits, "numbers") for bits in (2, 4)),
     ],
 )
-def test_weights_of_a_few_bits_are_unpacked(
-    bits: int, sizes: tuple[int, int], zeros: str, dtype: Any
-) -> None:
+def test_weights_of_a_few_bits_are_unpacked(bits, sizes, zeros, dtype):
     numbers = Numbers()
     inputs = _packed(numbers, dtype, *sizes, bits, zeros)
     more = {"K": sizes[0], "N": 16, "bits": bits, "block_size": sizes[1]}
@@ -294,7 +290,7 @@ def test_weights_of_a_few_bits_are_unpacked(
 
 
 @pytest.mark.parametrize("zeros", ["none", "numbers"])
-def test_rows_may_belong_to_groups_in_any_order(zeros: str) -> None:
+def test_rows_may_belong_to_groups_in_any_order(zeros):
     numbers = Numbers()
     inputs = [*_packed(numbers, FLOAT, 70, 32, 4, zeros), numbers.ints(3, 96)]
     agrees("MatMulNBits", inputs, K=70, N=16, bits=4, block_size=32)
@@ -304,9 +300,7 @@ def test_rows_may_belong_to_groups_in_any_order(zeros: str) -> None:
     ("bits", "zeros", "told"),
     [(2, "none", "g_idx and weights of 2 bits"), (4, "packed", "g_idx and packed zero points")],
 )
-def test_groups_that_onnx_runtime_computes_otherwise_than_documented_are_refused(
-    bits: int, zeros: str, told: str
-) -> None:
+def test_groups_that_onnx_runtime_computes_otherwise_than_documented_are_refused(bits, zeros, told):
     numbers = Numbers()
     inputs = [*_packed(numbers, FLOAT, 64, 16, bits, zeros), numbers.ints(4, 64)]
     more = {"K": 64, "N": 16, "bits": bits, "block_size": 16}
@@ -315,7 +309,7 @@ def test_groups_that_onnx_runtime_computes_otherwise_than_documented_are_refused
         compile_model(model)
 
 
-def test_weights_of_an_odd_number_of_bits_are_refused() -> None:
+def test_weights_of_an_odd_number_of_bits_are_refused():
     inputs = _packed(Numbers(), FLOAT, 64, 16, 4, "none")[:3]
     more = {"K": 64, "N": 16, "bits": 3, "block_size": 16}
     model = node_model("MatMulNBits", inputs, [FLOAT], domain=DOMAIN, **more)
@@ -323,7 +317,7 @@ def test_weights_of_an_odd_number_of_bits_are_refused() -> None:
         compile_model(model)
 
 
-def test_weights_of_a_quantised_lstm_may_be_fed() -> None:
+def test_weights_of_a_quantised_lstm_may_be_fed():
     numbers = Numbers()
     weights = [numbers.bytes(S8, 1, size, 20, most=SMALL) for size in (3, 5)]
     scales = [(numbers.scale(1), np.zeros(1, S8)) for _ in weights]

@@ -31,7 +31,7 @@ def _operators() -> list[tuple[str, str, int]]:
     )
 
 
-def test_every_operator_of_every_version_has_an_implementation() -> None:
+def test_every_operator_of_every_version_has_an_implementation():
     missing = [
         operator
         for operator in _operators()
@@ -44,7 +44,7 @@ def _computed_of_onnx_runtime() -> set[str]:
     return {name for domain, name in registry._ENTRIES if domain == MICROSOFT}
 
 
-def test_the_page_names_every_operator_of_onnx_runtime() -> None:
+def test_the_page_names_every_operator_of_onnx_runtime():
     page = (Path(__file__).parents[3] / "docs" / "numpy.md").read_text(encoding="utf-8")
     section = page.partition("## Operators of ONNX Runtime")[2].partition("Two of them")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
@@ -52,7 +52,7 @@ def test_the_page_names_every_operator_of_onnx_runtime() -> None:
     assert named == _computed_of_onnx_runtime()
 
 
-def test_operators_of_onnx_runtime_take_what_they_take_there() -> None:
+def test_operators_of_onnx_runtime_take_what_they_take_there():
     if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 32):
         pytest.skip("an older ONNX Runtime knows less")
     get_schemas = onnxruntime_pybind11_state.get_all_operator_schema
@@ -73,7 +73,7 @@ _WITHDRAWN, _IN = "opset: operator ", " is withdrawn in opset "
 _EXPORT = "; export the model for one below "
 
 
-def test_every_family_registers_kernels() -> None:
+def test_every_family_registers_kernels():
     for path in Path(kernels.__file__).parent.glob("*.py"):
         if "\n@kernel(" in path.read_text(encoding="utf-8"):
             assert f"{kernels.__name__}.{path.stem}" in sys.modules
@@ -86,9 +86,7 @@ def test_every_family_registers_kernels() -> None:
     ("Scatter", "", 18, f"{_WITHDRAWN}Scatter{_IN}18{_EXPORT}11, or with ScatterElements in"),
     ("Conv", "com.acme", 1, "op_unsupported: operator com.acme::Conv"),
 ])  # fmt: skip
-def test_what_nothing_implements_is_refused_by_name(
-    operator: str, domain: str, opset: int, expected: str
-) -> None:
+def test_what_nothing_implements_is_refused_by_name(operator, domain, opset, expected):
     table = NodeTable([operator], [domain], [""], [("x",)], [("y",)], [{}])
     graph: Graph = build_graph(
         name="g", table=table, inputs=("x",), outputs=("y",), initializers={}, defaults={},
@@ -100,7 +98,7 @@ def test_what_nothing_implements_is_refused_by_name(
     assert str(answer).startswith(expected)
 
 
-def test_a_node_whose_body_cannot_run_is_refused() -> None:
+def test_a_node_whose_body_cannot_run_is_refused():
     model = parsed("""
     g (bool c, float[2] x) => (float[2] y) {
       y = If (c) <

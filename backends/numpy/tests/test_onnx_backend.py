@@ -38,7 +38,7 @@ NOT_OFFERED = {
 }
 
 
-def test_every_case_of_every_kind_is_here() -> None:
+def test_every_case_of_every_kind_is_here():
     counts = {kind: len(official_cases(kind)) for kind in KINDS}
     if onnx.__version__.startswith("1.23."):
         assert counts == COUNTS
@@ -49,7 +49,7 @@ def test_every_case_of_every_kind_is_here() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
 @pytest.mark.parametrize("name", BATCHES)
-def test_operators(name: str, pytestconfig: pytest.Config) -> None:
+def test_operators(name, pytestconfig):
     if pytestconfig.getoption("--operators-alone"):
         found = [carry_out(case, NUMPY) for case in BATCHES[name]]
     else:
@@ -60,9 +60,7 @@ def test_operators(name: str, pytestconfig: pytest.Config) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.level > 3])
-def test_conformance(
-    name: str, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_conformance(name, pytestconfig, monkeypatch):
     if not pytestconfig.getoption("--all-sizes"):
         monkeypatch.setattr(sweep_cases, "_WIDTHS", sweep_cases._WIDTHS[::3])
         monkeypatch.setattr(sweep_cases, "_SECONDS", 3.0)
@@ -75,7 +73,7 @@ def test_conformance(
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_what_is_for_training_is_refused_by_name(name: str) -> None:
+def test_what_is_for_training_is_refused_by_name(name):
     case = next(case for case in official_cases("simple") if case.name == name)
     with pytest.raises(Unsupported, match=r"Gradient.*no implementation"):
         compile_model(case.model)

@@ -66,14 +66,14 @@ def _encoder_feeds(seed: int = 0) -> Feeds:
 
 
 @pytest.mark.parametrize("name", ["resnet50", "squeezenet", "shufflenet", "inception_v1"])
-def test_an_optimised_network_of_convolutions_agrees(name: str, tmp_path: Path) -> None:
+def test_an_optimised_network_of_convolutions_agrees(name, tmp_path):
     model = seeded_model(name)
     path = _optimized(model, tmp_path)
     assert "com.microsoft::FusedConv" in _operators(path)
     _agrees(path, seeded_feeds(model, seed=1))
 
 
-def test_layouts_of_one_processor_are_refused_with_advice(tmp_path: Path) -> None:
+def test_layouts_of_one_processor_are_refused_with_advice(tmp_path):
     path = _optimized(seeded_model("squeezenet"), tmp_path, ALL)
     with pytest.raises(UnclaimedNodesError) as caught:
         InferenceSession(path, backend="numpy")
@@ -95,7 +95,7 @@ def _transformed(model: onnx.ModelProto, kind: str, folder: Path) -> str:
     return str(folder / "transformed.onnx")
 
 
-def test_what_the_optimiser_of_transformers_makes_of_an_encoder_agrees(tmp_path: Path) -> None:
+def test_what_the_optimiser_of_transformers_makes_of_an_encoder_agrees(tmp_path):
     path = _transformed(encoder(), "bert", tmp_path)
     names = ("Attention", "BiasGelu", "EmbedLayerNormalization", "SkipLayerNormalization")
     assert _operators(path) >= {f"com.microsoft::{name}" for name in names}
@@ -112,7 +112,7 @@ def _installed(package: str, pattern: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", _installed("rapidocr_onnxruntime", "*.onnx"))
-def test_an_optimised_reader_of_text_agrees(path: Path, tmp_path: Path) -> None:
+def test_an_optimised_reader_of_text_agrees(path, tmp_path):
     written = _optimized(str(path), tmp_path)
     shape = {"det": (1, 3, 96, 96), "cls": (48, 3, 48, 48)}.get(path.stem[-9:-6], (1, 3, 48, 192))
     picture = np.random.default_rng(0).random(shape).astype(np.float32)
@@ -123,7 +123,7 @@ def test_an_optimised_reader_of_text_agrees(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", _installed("silero_vad", "*16k*.onnx"))
-def test_an_optimised_detector_of_speech_agrees(path: Path, tmp_path: Path) -> None:
+def test_an_optimised_detector_of_speech_agrees(path, tmp_path):
     written = _optimized(str(path), tmp_path)
     session = _session(written, PLAIN)
     rng = np.random.default_rng(0)
@@ -163,9 +163,7 @@ UNTYPED = {"DefaultTensorType": onnx.TensorProto.FLOAT}
 
 @pytest.mark.parametrize("kind", BYTES)
 @pytest.mark.parametrize("is_transformed", [False, True])
-def test_a_dynamically_quantised_encoder_agrees(
-    *, kind: str, is_transformed: bool, tmp_path: Path
-) -> None:
+def test_a_dynamically_quantised_encoder_agrees(*, kind, is_transformed, tmp_path):
     onnx.save(encoder(), tmp_path / "given.onnx")
     path = str(tmp_path / "given.onnx")
     if is_transformed:
@@ -185,7 +183,7 @@ def test_a_dynamically_quantised_encoder_agrees(
 
 @pytest.mark.parametrize("kind", BYTES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_a_dynamically_quantised_lstm_agrees(direction: str, kind: str, tmp_path: Path) -> None:
+def test_a_dynamically_quantised_lstm_agrees(direction, kind, tmp_path):
     ways, rng = 1 + (direction == "bidirectional"), np.random.default_rng(0)
     shapes = [(ways, 96, 16), (ways, 96, 24), (ways, 192), (ways, 3, 24), (ways, 3, 24), (ways, 72)]
     weights = [(rng.standard_normal(shape) * 0.3).astype(np.float32) for shape in shapes]
@@ -206,7 +204,7 @@ def test_a_dynamically_quantised_lstm_agrees(direction: str, kind: str, tmp_path
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_quantised_encoder_agrees(form: str, tmp_path: Path) -> None:
+def test_a_quantised_encoder_agrees(form, tmp_path):
     onnx.save(encoder(), tmp_path / "given.onnx")
     path, quantized = str(tmp_path / "given.onnx"), str(tmp_path / "quantized.onnx")
     samples = _Samples([_encoder_feeds(seed) for seed in range(3)])
@@ -219,7 +217,7 @@ def test_a_quantised_encoder_agrees(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_a_quantised_network_of_convolutions_agrees(name: str, form: str, tmp_path: Path) -> None:
+def test_a_quantised_network_of_convolutions_agrees(name, form, tmp_path):
     model = seeded_model(name)
     feeds = seeded_feeds(model, seed=1)
     onnx.save(model, tmp_path / "given.onnx")
@@ -234,7 +232,7 @@ def test_a_quantised_network_of_convolutions_agrees(name: str, form: str, tmp_pa
 
 
 @pytest.mark.parametrize("is_symmetric", [False, True])
-def test_an_encoder_with_weights_of_four_bits_agrees(*, is_symmetric: bool, tmp_path: Path) -> None:
+def test_an_encoder_with_weights_of_four_bits_agrees(*, is_symmetric, tmp_path):
     pytest.importorskip("onnx_ir", reason="the quantiser of matrices wants it")
     module = pytest.importorskip("onnxruntime.quantization.matmul_nbits_quantizer")
     quantizer = module.MatMulNBitsQuantizer(encoder(), block_size=16, is_symmetric=is_symmetric)

@@ -32,9 +32,7 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @given(st.integers(0, 10_000), st.integers(1, 64), st.integers(1, 64))
-def test_slices_cover_a_range_once_and_start_at_multiples(
-    length: int, parts: int, multiple: int
-) -> None:
+def test_slices_cover_a_range_once_and_start_at_multiples(length, parts, multiple):
     slices = cut(length, parts, multiple)
     assert 1 <= len(slices) <= parts
     covered = [index for part in slices for index in range(part.start, part.stop)]
@@ -42,7 +40,7 @@ def test_slices_cover_a_range_once_and_start_at_multiples(
     assert all(part.start % multiple == 0 for part in slices)
 
 
-def test_every_part_is_done_once(threads: int) -> None:
+def test_every_part_is_done_once(threads):
     done = np.zeros(200, np.int64)
 
     def work(part: int, step: int) -> None:
@@ -52,7 +50,7 @@ def test_every_part_is_done_once(threads: int) -> None:
     assert done.tolist() == [3] * 200
 
 
-def test_an_error_reaches_the_caller_and_the_pool_goes_on(threads: int) -> None:
+def test_an_error_reaches_the_caller_and_the_pool_goes_on(threads):
     def fail(part: int) -> None:
         if part == 2:
             raise ValueError("part 2")
@@ -65,7 +63,7 @@ def test_an_error_reaches_the_caller_and_the_pool_goes_on(threads: int) -> None:
     assert sorted(seen) == list(range(8))
 
 
-def test_interrupted_work_leaves_no_helper_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_work_leaves_no_helper_writing(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 2)
     monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     target = np.zeros(2, np.int64)
@@ -85,7 +83,7 @@ def test_interrupted_work_leaves_no_helper_writing(monkeypatch: pytest.MonkeyPat
         assert target.tolist() == left.tolist()
 
 
-def test_other_threads_take_parts_while_one_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_threads_take_parts_while_one_is_busy(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 2)
     monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     names: set[str] = set()
@@ -98,9 +96,7 @@ def test_other_threads_take_parts_while_one_is_busy(monkeypatch: pytest.MonkeyPa
     assert len(names) == 2
 
 
-def test_floating_point_exceptions_are_silent_on_the_pools_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_floating_point_exceptions_are_silent_on_the_pools_threads(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 3)
     monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     zeros = np.zeros(1000, np.float32)
@@ -126,7 +122,7 @@ def _libraries_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_libraries_of_now")
-def test_blas_gets_its_threads_back_when_the_last_user_leaves() -> None:
+def test_blas_gets_its_threads_back_when_the_last_user_leaves():
     before = blas_threads()
     assert before, "no BLAS library was found"
     with BlasAlone():
@@ -137,7 +133,7 @@ def test_blas_gets_its_threads_back_when_the_last_user_leaves() -> None:
     assert blas_threads() == before
 
 
-def test_a_session_takes_the_threads_of_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_takes_the_threads_of_its_setting(monkeypatch):
     pool = parallel._Pool()
     monkeypatch.setattr(parallel, "_pool", pool)
     seen: dict[int, set[int]] = {}
@@ -154,9 +150,7 @@ def test_a_session_takes_the_threads_of_its_setting(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("element", ["float", "float16", "bfloat16", "double"])
-def test_blas_is_alone_during_a_large_product_of_any_fractions(
-    element: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blas_is_alone_during_a_large_product_of_any_fractions(element, monkeypatch):
     """Its threads would wait for the next by spinning, for tens of milliseconds."""
     entered: list[object] = []
     enter = BlasAlone.__enter__
@@ -175,7 +169,7 @@ def test_blas_is_alone_during_a_large_product_of_any_fractions(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_forked_child_has_a_pool_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_has_a_pool_of_its_own(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 2)
     share(lambda _: time.sleep(0.001), range(4))
     seen: list[int] = []
@@ -222,9 +216,7 @@ def _inputs(model: onnx.ModelProto) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_number_of_threads_does_not_change_a_bit(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_threads_does_not_change_a_bit(name, monkeypatch):
     model = parsed(GRAPHS[name], opset=23)
     inputs = _inputs(model)
     found = []

@@ -43,9 +43,7 @@ def resized(proto: Any, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("attributes", MODES, ids=lambda a: "-".join(map(str, a.values())))
-def test_resize_computes_what_the_definition_says(
-    sizes: tuple[int, ...], attributes: dict[str, Any]
-) -> None:
+def test_resize_computes_what_the_definition_says(sizes, attributes):
     shape = (sizes[0], 2, 13, 11)
     proto = model(shape, sizes, attributes)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -55,7 +53,7 @@ def test_resize_computes_what_the_definition_says(
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.parametrize("size", [26, 20])
-def test_what_is_not_finite_stays_with_its_neighbours(value: float, size: int) -> None:
+def test_what_is_not_finite_stays_with_its_neighbours(value, size):
     x = np.zeros((1, 2, 13, 13), np.float32)
     x[0, 1, 6, 6] = value
     y = resized(model(x.shape, (1, 2, size, size), {"mode": "linear"}), x)

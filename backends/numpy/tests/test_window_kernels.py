@@ -52,7 +52,7 @@ def conv_cases(draw: st.DrawFn) -> tuple[list[Any], dict[str, Any]]:
 
 
 @given(case=conv_cases(), constant=st.booleans(), typed=st.booleans())
-def test_convolutions_agree_with_onnxruntime(case: Any, constant: bool, typed: bool) -> None:  # noqa: FBT001 (called by place)
+def test_convolutions_agree_with_onnxruntime(case, constant, typed):
     inputs, attributes = case
     stored = tuple(range(1, len(inputs))) if constant else ()
     model = node_model("Conv", inputs, [F32], constants=stored, typed=typed, **attributes)
@@ -73,7 +73,7 @@ def test_convolutions_agree_with_onnxruntime(case: Any, constant: bool, typed: b
         {"group": 2},
     ],
 )
-def test_transposed_convolutions_agree_with_onnxruntime(attributes: dict[str, Any]) -> None:
+def test_transposed_convolutions_agree_with_onnxruntime(attributes):
     groups = attributes.get("group", 1)
     check("ConvTranspose", [floats(2, 4, 5, 6), floats(4, 3, 3, 3), floats(3 * groups)], [F32],
           **attributes)  # fmt: skip
@@ -91,21 +91,19 @@ POOLS = [
 
 @pytest.mark.parametrize("attributes", POOLS)
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
-def test_pools_agree_with_onnxruntime(op_type: str, attributes: dict[str, Any]) -> None:
+def test_pools_agree_with_onnxruntime(op_type, attributes):
     check(op_type, [floats(2, 3, 9, 8)], [F32], **attributes)
 
 
 @onnxruntime_from("1.26", "counts other padding")
 @pytest.mark.parametrize("attributes", POOLS)
-def test_averages_that_count_padding_agree_with_onnxruntime(attributes: dict[str, Any]) -> None:
+def test_averages_that_count_padding_agree_with_onnxruntime(attributes):
     check("AveragePool", [floats(2, 3, 9, 8)], [F32], count_include_pad=1, **attributes)
 
 
 @pytest.mark.parametrize("opset", [18, 21, 22])
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
-def test_windows_that_begin_in_the_padding_at_the_end_are_left_out(
-    op_type: str, opset: int
-) -> None:
+def test_windows_that_begin_in_the_padding_at_the_end_are_left_out(op_type, opset):
     text = f"y = {op_type} <kernel_shape = [1], strides = [3], ceil_mode = 1> (x)"
     model = onnx.parser.parse_model(
         f'<ir_version: 7, opset_import: ["": {opset}]> g (float[1,1,3] x) => (float[A,B,C] y) '
@@ -127,9 +125,7 @@ LARGE_POOLS = [
 
 @pytest.mark.parametrize("attributes", LARGE_POOLS)
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
-def test_pools_larger_than_a_part_agree_with_onnxruntime(
-    op_type: str, attributes: dict[str, Any]
-) -> None:
+def test_pools_larger_than_a_part_agree_with_onnxruntime(op_type, attributes):
     check(op_type, [floats(2, 48, 61, 60)], [F32], **attributes)
 
 
@@ -143,21 +139,17 @@ def test_pools_larger_than_a_part_agree_with_onnxruntime(
         {"kernel_shape": [8, 7], "pads": [0, 0, 1, 1]},
     ],
 )
-def test_windows_over_everything_agree_with_onnxruntime(
-    op_type: str, attributes: dict[str, Any]
-) -> None:
+def test_windows_over_everything_agree_with_onnxruntime(op_type, attributes):
     check(op_type, [floats(2, 64, 7, 6)], [F32], **attributes)
 
 
 @pytest.mark.parametrize("attributes", POOLS)
 @pytest.mark.parametrize("storage_order", [0, 1])
-def test_places_of_maxima_agree_with_onnxruntime(
-    attributes: dict[str, Any], storage_order: int
-) -> None:
+def test_places_of_maxima_agree_with_onnxruntime(attributes, storage_order):
     check("MaxPool", [floats(2, 3, 9, 8)], [F32, I64], storage_order=storage_order, **attributes)
 
 
-def test_region_pools_agree_with_onnxruntime() -> None:
+def test_region_pools_agree_with_onnxruntime():
     rois = np.array([[0, 0, 0, 6, 5], [1, 2, 1, 3, 7], [0, 5, 5, 5, 5]], np.float32)
     check("MaxRoiPool", [floats(2, 3, 9, 8), rois], [F32], pooled_shape=[3, 2], spatial_scale=0.9)
 
@@ -196,9 +188,7 @@ def recurrent_cases(draw: st.DrawFn) -> tuple[str, list[Any], dict[str, Any]]:
 
 @onnxruntime_from("1.32", "answers some layers with zeros")
 @given(case=recurrent_cases())
-def test_recurrent_layers_agree_with_onnxruntime(
-    case: tuple[str, list[Any], dict[str, Any]],
-) -> None:
+def test_recurrent_layers_agree_with_onnxruntime(case):
     op_type, inputs, attributes = case
     outputs = [F32] * (3 if op_type == "LSTM" else 2)
     model = node_model(op_type, inputs, outputs, opset=14, **attributes)
@@ -215,9 +205,7 @@ def test_recurrent_layers_agree_with_onnxruntime(
         ("ConvTranspose", floats(3, 2, 3, 3), (0, 2, 6, 6)),
     ],
 )
-def test_an_empty_batch_gives_an_empty_result_of_the_right_shape(
-    operator: str, weights: Any, shape: tuple[int, ...]
-) -> None:
+def test_an_empty_batch_gives_an_empty_result_of_the_right_shape(operator, weights, shape):
     inputs = [np.zeros((0, 3, 4, 4), F32)] + ([] if weights is None else [weights])
     (y,) = compile_model(node_model(operator, inputs, [inputs[0].dtype]))(*inputs)
     assert (y.shape, y.dtype) == (shape, F32)
@@ -237,8 +225,8 @@ def test_an_empty_batch_gives_an_empty_result_of_the_right_shape(
 )
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime,numpy"])
 def test_windows_larger_than_what_they_slide_over_are_counted_as_onnx_says(
-    op_type: str, attributes: str, size: int, made: int, backend: str
-) -> None:
+    op_type, attributes, size, made, backend
+):
     model = onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["" : 22]> g (float[1,1,2,{size}] x) => (y) {{ '
         f"y = {op_type}<{attributes}>(x) }}"

@@ -36,31 +36,31 @@ def _capabilities(release: str) -> Capabilities:
         ("keeps_timings", "xxxxxxx."),
     ],
 )
-def test_a_capability_is_seen_in_the_releases_that_have_it(capability: str, where: str) -> None:
+def test_a_capability_is_seen_in_the_releases_that_have_it(capability, where):
     seen = [bool(getattr(_capabilities(release), capability)) for release in releases()]
     assert "".join("x" if there else "." for there in seen) == where
 
 
-def test_every_capability_stands_for_a_name_of_some_release() -> None:
+def test_every_capability_stands_for_a_name_of_some_release():
     assert [path for path in GUARDS if not columns(path)] == []
 
 
-def test_no_capability_is_the_same_everywhere() -> None:
+def test_no_capability_is_the_same_everywhere():
     assert [path for path in GUARDS if "." in path and columns(path) == EVERYWHERE] == []
 
 
-def test_numbers_of_enumerations_move_so_names_are_kept() -> None:
+def test_numbers_of_enumerations_move_so_names_are_kept():
     old, new = (Api(release).module() for release in ("10.3.0", "11.4.0"))
     assert int(old.BuilderFlag.VERSION_COMPATIBLE) != int(new.BuilderFlag.VERSION_COMPATIBLE)
 
 
-def test_a_library_that_does_not_say_its_version_is_taken_for_a_new_one() -> None:
+def test_a_library_that_does_not_say_its_version_is_taken_for_a_new_one():
     module = Api("10.3.0").module()
     del module.__version__
     assert Capabilities.of(module, "tensorrt").generation == (11, 0)
 
 
-def test_what_only_some_releases_have_is_asked_for_first() -> None:
+def test_what_only_some_releases_have_is_asked_for_first():
     own = names_defined(PACKAGE)  # an object of ours may have the name of one of TensorRT's
     unguarded = [
         f"{where}: {path}"
@@ -72,7 +72,7 @@ def test_what_only_some_releases_have_is_asked_for_first() -> None:
     assert unguarded == []
 
 
-def test_the_scan_finds_what_has_no_guard() -> None:
+def test_the_scan_finds_what_has_no_guard():
     source = (
         "trt.BuilderFlag.FP16; config.set_calibration_profile_(p); trt.Nonsense; builder.bild()"
     )
@@ -81,7 +81,7 @@ def test_the_scan_finds_what_has_no_guard() -> None:
     assert found == {"BuilderFlag.FP16", *wrong} == {path for path in found if not _guarded(path)}
 
 
-def test_the_scan_reads_the_package() -> None:
+def test_the_scan_reads_the_package():
     assert "Builder.build_serialized_network" in {path for _, path in names_used(PACKAGE)}
 
 
@@ -97,11 +97,11 @@ def _guarded(path: str) -> bool:
     )
 
 
-def test_the_usual_names_stand_for_classes_that_exist() -> None:
+def test_the_usual_names_stand_for_classes_that_exist():
     assert set(CALLED.values()) <= known_classes()
 
 
-def test_a_version_is_its_numbers_and_nothing_after_them() -> None:
+def test_a_version_is_its_numbers_and_nothing_after_them():
     assert release_of("10.7.0.post1") == (10, 7, 0)
     assert release_of(" 11.0.0rc2+cu13") == (11, 0, 0)
     assert release_of("unknown") == ()

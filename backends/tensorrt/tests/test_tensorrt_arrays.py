@@ -34,7 +34,7 @@ class Exported:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "int8", "uint8", "bool"])
-def test_numpy_reads_our_capsules(shape: tuple[int, ...], dtype: str) -> None:
+def test_numpy_reads_our_capsules(shape, dtype):
     array = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
     read = np.from_dlpack(Exported(array))
     assert read.dtype == array.dtype
@@ -43,7 +43,7 @@ def test_numpy_reads_our_capsules(shape: tuple[int, ...], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_we_read_capsules_of_numpy(shape: tuple[int, ...]) -> None:
+def test_we_read_capsules_of_numpy(shape):
     array = np.ones(shape, np.float32)
     taken = dlpack.take(array.__dlpack__())
     assert (taken.shape, taken.dtype, taken.contiguous) == (shape, array.dtype, True)
@@ -51,7 +51,7 @@ def test_we_read_capsules_of_numpy(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("reads", [True, False], ids=["read", "dropped unread"])
-def test_what_is_handed_out_lives_as_long_as_it_is_read(*, reads: bool) -> None:
+def test_what_is_handed_out_lives_as_long_as_it_is_read(*, reads):
     owner = Exported(np.arange(4.0))
     end = weakref.ref(owner)
     capsule = owner.__dlpack__()
@@ -72,7 +72,7 @@ def test_what_is_handed_out_lives_as_long_as_it_is_read(*, reads: bool) -> None:
     assert end() is None
 
 
-def test_what_begins_later_or_has_gaps_is_read_as_it_lies() -> None:
+def test_what_begins_later_or_has_gaps_is_read_as_it_lies():
     capsule = Exported(np.zeros(4)).__dlpack__()
     tensor = list(dlpack._HELD.values())[-1][0].tensor
     tensor.byte_offset = 8
@@ -84,19 +84,19 @@ def test_what_begins_later_or_has_gaps_is_read_as_it_lies() -> None:
     gaps.release()
 
 
-def test_a_capsule_is_taken_once() -> None:
+def test_a_capsule_is_taken_once():
     capsule = np.zeros(2).__dlpack__()
     dlpack.take(capsule).release()
     with pytest.raises(ValueError, match="PyCapsule"):
         dlpack.take(capsule)
 
 
-def test_an_element_type_that_dlpack_lacks_is_refused() -> None:
+def test_an_element_type_that_dlpack_lacks_is_refused():
     with pytest.raises(BufferError, match="float8"):
         dlpack.export(0, (1,), np.dtype(ml_dtypes.float8_e4m3fn), CPU, None)
 
 
-def test_without_cuda_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cuda_the_message_says_what_to_install(monkeypatch):
     def none(name: str) -> Any:
         raise OSError(f"{name}: cannot open shared object file")
 
@@ -107,9 +107,7 @@ def test_without_cuda_the_message_says_what_to_install(monkeypatch: pytest.Monke
     assert "pip install" in caught.value.hint
 
 
-def test_a_cuda_that_is_newer_than_the_driver_gives_way_to_an_older_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cuda_that_is_newer_than_the_driver_gives_way_to_an_older_one(monkeypatch):
     tried = []
 
     class Library:

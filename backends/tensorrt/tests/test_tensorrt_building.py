@@ -4,7 +4,6 @@ import json
 import struct
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_a_real_network_with_real_weights_builds(name: str) -> None:
+def test_a_real_network_with_real_weights_builds(name):
     subgraph = whole(seeded_model(name, 1))
     plan = build_engine(subgraph, options(), rtx())
     assert (plan.inputs, plan.outputs) == (subgraph.inputs, subgraph.outputs)
@@ -42,7 +41,7 @@ def test_a_real_network_with_real_weights_builds(name: str) -> None:
     assert len(plan.data) > weights / 2
 
 
-def test_weights_are_read_where_they_lie() -> None:
+def test_weights_are_read_where_they_lie():
     subgraph = cut(bound(blocks()), 0)
     model = prepare_model(subgraph, options())
     arrays = [one.array() for name, one in subgraph.constants.items()]
@@ -51,20 +50,20 @@ def test_weights_are_read_where_they_lie() -> None:
     assert len(model.proto.SerializeToString()) < 2000
 
 
-def test_a_library_that_cannot_be_handed_weights_gets_them_in_the_model() -> None:
+def test_a_library_that_cannot_be_handed_weights_gets_them_in_the_model():
     old = replace(rtx(), capabilities=replace(rtx().capabilities, load_initializer=False))
     subgraph = whole(blocks((3,)), batch=1, seq=16)
     new_plan = build_engine(subgraph, options(), rtx())
     assert len(build_engine(subgraph, options(), old).data) == len(new_plan.data)
 
 
-def test_names_of_the_model_do_not_reach_the_plan_beside_inputs_and_outputs() -> None:
+def test_names_of_the_model_do_not_reach_the_plan_beside_inputs_and_outputs():
     plan = build_engine(cut(bound(blocks()), 1), options(dims=RANGES), rtx())
     assert b"block1" not in plan.data
     assert b"y0" in plan.data
 
 
-def test_a_body_may_read_values_from_outside_that_were_renamed() -> None:
+def test_a_body_may_read_values_from_outside_that_were_renamed():
     def branch(op: str) -> Any:
         body = [helper.make_node(op, ["h", "w"], [f"{op}.out"], name="inside")]
         out = helper.make_tensor_value_info(f"{op}.out", TensorProto.FLOAT, [2])
@@ -84,7 +83,7 @@ def test_a_body_may_read_values_from_outside_that_were_renamed() -> None:
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
-def test_another_precision_is_what_the_layers_compute_in(precision: str) -> None:
+def test_another_precision_is_what_the_layers_compute_in(precision):
     asked = options(dims=RANGES, precision=precision)
     plan = build_engine(cut(bound(blocks()), 0), asked, rtx())
     word = {"fp16": "float16", "bf16": "bfloat16"}[precision]
@@ -92,7 +91,7 @@ def test_another_precision_is_what_the_layers_compute_in(precision: str) -> None
     assert plan.report["rewriting"]["lowered"] == 4
 
 
-def test_what_the_parser_does_not_take_is_told_in_its_words_with_the_node() -> None:
+def test_what_the_parser_does_not_take_is_told_in_its_words_with_the_node():
     nodes = [
         helper.make_node("Relu", ["x"], ["h"]),
         helper.make_node("Det", ["h"], ["y"], name="d"),
@@ -105,7 +104,7 @@ def test_what_the_parser_does_not_take_is_told_in_its_words_with_the_node() -> N
     assert caught.value.context["nodes"] == (1,)
 
 
-def test_a_network_that_is_not_what_the_model_says_is_refused() -> None:
+def test_a_network_that_is_not_what_the_model_says_is_refused():
     nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
     model = typed_model(
         nodes, {"x": [4]}, {"y": [4]}, types={"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE}
@@ -116,7 +115,7 @@ def test_a_network_that_is_not_what_the_model_says_is_refused() -> None:
     assert build_engine(whole(model), options(truncate_double=True), rtx()).data
 
 
-def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option() -> None:
+def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option():
     asked = options(dims=RANGES, workspace_limit=1 << 20)
     with pytest.raises(CompileError) as caught:
         build_engine(cut(bound(blocks()), 0), asked, rtx())
@@ -132,7 +131,7 @@ def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option() -> None
     {"builder": {"tiling_optimization_level": "FAST", "TACTIC_DRAM": 1 << 30}},
     {"workspace_limit": 1 << 30},
 ], ids=str)  # fmt: skip
-def test_an_option_reaches_the_builder(given: dict[str, Any]) -> None:
+def test_an_option_reaches_the_builder(given):
     assert build_engine(cut(bound(blocks()), 0), options(dims=RANGES, **given), rtx()).data
 
 
@@ -141,14 +140,14 @@ def test_an_option_reaches_the_builder(given: dict[str, Any]) -> None:
     {"max_num_tactics": -5},
     {"max_num_tactics": "many"},
 ], ids=str)  # fmt: skip
-def test_an_option_the_library_would_ignore_is_an_error(given: dict[str, Any]) -> None:
+def test_an_option_the_library_would_ignore_is_an_error(given):
     with pytest.raises(CompileError) as caught:
         build_engine(cut(bound(blocks()), 0), options(dims=RANGES, builder=given), rtx())
     assert caught.value.code == "SGK173"
     assert next(iter(given)) in caught.value.message
 
 
-def test_flags_are_set_as_options_say() -> None:
+def test_flags_are_set_as_options_say():
     subgraph = cut(bound(blocks()), 0)
     trt, model = rtx().trt, prepare_model(subgraph, options())
     asked = options(
@@ -178,7 +177,7 @@ def test_flags_are_set_as_options_say() -> None:
         del default, plain, config
 
 
-def test_plans_are_read_as_they_were_written() -> None:
+def test_plans_are_read_as_they_were_written():
     plan = build_engine(cut(bound(blocks()), 0), options(dims=RANGES), rtx())
     (again,) = read_plans(write_plans([plan]))
     assert again.data == plan.data
@@ -189,7 +188,7 @@ def test_plans_are_read_as_they_were_written() -> None:
     assert not again.covers([(64, 16, 64)])
 
 
-def test_int8_by_ranges_from_a_calibration_cache(tmp_path: Path) -> None:
+def test_int8_by_ranges_from_a_calibration_cache(tmp_path):
     names = ("x", "block0.q", "block0.r", "block0.s", "y0")
     lines = [f"{name}: {struct.pack('>f', 4 / 127).hex()}" for name in names]
     table = tmp_path / "calibration.cache"

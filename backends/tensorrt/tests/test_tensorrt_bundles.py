@@ -72,7 +72,7 @@ def _weighted() -> onnx.ModelProto:
     return model
 
 
-def test_an_engine_is_loaded_and_not_built(on: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_is_loaded_and_not_built(on, monkeypatch):
     on()
     _exported()
     double = on()
@@ -86,7 +86,7 @@ def test_an_engine_is_loaded_and_not_built(on: Machines, monkeypatch: pytest.Mon
         np.testing.assert_array_equal(opened.run(None, {"x": X})[0], summed(X))
 
 
-def test_engines_built_while_a_session_ran_are_in_its_bundle(on: Machines) -> None:
+def test_engines_built_while_a_session_ran_are_in_its_bundle(on):
     on()
     with _session(parsed(GROWING)) as session:
         for rows in (1, 5):
@@ -110,13 +110,7 @@ def test_engines_built_while_a_session_ran_are_in_its_bundle(on: Machines) -> No
         ({"driver": "13.0"}, {"driver": "12.8"}, "driver here is older"),
     ],
 )
-def test_what_is_not_known_to_fit_is_not_loaded(
-    on: Machines,
-    monkeypatch: pytest.MonkeyPatch,
-    there: dict[str, Any],
-    here: dict[str, Any],
-    text: str,
-) -> None:
+def test_what_is_not_known_to_fit_is_not_loaded(on, monkeypatch, there, here, text):
     on(**there)
     _exported()
     double = on(**here)
@@ -133,9 +127,7 @@ def test_what_is_not_known_to_fit_is_not_loaded(
         ({"gpu": "NVIDIA H100"}, _compatible("AMPERE_PLUS")),
     ],
 )
-def test_newer_drivers_and_gpus_of_the_class_built_for_are_taken(
-    on: Machines, here: dict[str, Any], options: dict[str, Any]
-) -> None:
+def test_newer_drivers_and_gpus_of_the_class_built_for_are_taken(on, here, options):
     on()
     _exported(**options)
     on(**here)
@@ -143,9 +135,7 @@ def test_newer_drivers_and_gpus_of_the_class_built_for_are_taken(
         np.testing.assert_array_equal(opened.run(None, {"x": X})[0], summed(X))
 
 
-def test_a_plan_that_the_library_refuses_after_all_is_an_error(
-    on: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_that_the_library_refuses_after_all_is_an_error(on, monkeypatch):
     on()
     _exported()
     double = on()
@@ -154,7 +144,7 @@ def test_a_plan_that_the_library_refuses_after_all_is_an_error(
         _session("bundle")
 
 
-def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(on: Machines) -> None:
+def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(on):
     on()
     _exported(_weighted(), refittable=True)
     assert len(list(Path("bundle").glob("weights.*"))) == 1
@@ -168,14 +158,14 @@ def test_an_engine_that_can_be_refitted_brings_its_weights_and_takes_new_ones(on
         np.testing.assert_allclose(opened.run(None, {"x": x})[0], 2 * x @ WEIGHT, rtol=1e-5)
 
 
-def test_engines_with_weights_bring_none_along(on: Machines) -> None:
+def test_engines_with_weights_bring_none_along(on):
     on()
     _exported(_weighted())
     assert list(Path("bundle").glob("weights.*")) == []
     assert Path("bundle/model.onnx").stat().st_size < 1000
 
 
-def test_what_decides_over_this_machine_is_not_taken_from_a_bundle(on: Machines) -> None:
+def test_what_decides_over_this_machine_is_not_taken_from_a_bundle(on):
     on()
     _exported(max_contexts=3, **_compatible("SAME_COMPUTE_CAPABILITY"))
     (entry,) = json.loads(Path("bundle/manifest.json").read_text())["backends"]
@@ -200,7 +190,7 @@ HERE = EngineOrigin("tensorrt;11.4.0;portable", "linux-x86_64-little", "subgraph
         ("", "tensorrt 11.4.0 is in use"),
     ],
 )
-def test_a_fingerprint_that_differs_otherwise_does_not_fit(other: str, text: str) -> None:
+def test_a_fingerprint_that_differs_otherwise_does_not_fit(other, text):
     made = EngineOrigin(other, HERE.system, HERE.implementation)
     answer: Any = engine_fits(made, HERE)
     assert text in answer.text
@@ -219,7 +209,7 @@ def rtx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @needs_rtx
-def test_a_machine_without_a_gpu_exports_and_says_what_is_missing_to_run(rtx: str) -> None:
+def test_a_machine_without_a_gpu_exports_and_says_what_is_missing_to_run(rtx):
     dims = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
     with sk.InferenceSession("model.onnx", rtx, options={"tensorrt": {"dims": dims}}) as session:
         session.export("bundle")

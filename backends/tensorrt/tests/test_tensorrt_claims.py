@@ -59,9 +59,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)
-def test_a_real_network_is_one_subgraph_that_holds_all_its_nodes(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_real_network_is_one_subgraph_that_holds_all_its_nodes(name, request):
     found = divided(light_model_path(name))
     graph = found.graph
     nodes = {node.id for node in graph.nodes if not graph.is_constant_node(node.id)}
@@ -73,7 +71,7 @@ def test_a_real_network_is_one_subgraph_that_holds_all_its_nodes(
     assert taken(dry) == taken(found)
 
 
-def test_what_only_the_parser_knows_a_dry_run_without_it_takes(absent: None) -> None:
+def test_what_only_the_parser_knows_a_dry_run_without_it_takes(absent):
     del absent
     graph = loaded(THREE_FAULTS)
     dry = sk.partition(graph, "tensorrt:min_subgraph_nodes=1", dry_run=True)
@@ -81,7 +79,7 @@ def test_what_only_the_parser_knows_a_dry_run_without_it_takes(absent: None) -> 
     assert reasons(dry, 1)[0].startswith("op_unsupported: TensorRT for RTX has no Det")
 
 
-def test_the_parser_is_asked_until_three_faults_of_two_kinds_are_found() -> None:
+def test_the_parser_is_asked_until_three_faults_of_two_kinds_are_found():
     graph = loaded(THREE_FAULTS)
     questions, _, _ = ask(graph)
     refused = questions.refusals_in(workers(graph))
@@ -92,7 +90,7 @@ def test_the_parser_is_asked_until_three_faults_of_two_kinds_are_found() -> None
     assert questions.asked == 3
 
 
-def test_the_same_question_is_not_asked_twice() -> None:
+def test_the_same_question_is_not_asked_twice():
     graph = loaded("g (float[7,7] x) => (float y) { a = Relu(x) y = Det(a) }")
     first, _, _ = ask(graph)
     again, _, _ = ask(graph)
@@ -101,7 +99,7 @@ def test_the_same_question_is_not_asked_twice() -> None:
     assert (first.asked, again.asked) == (2, 0)
 
 
-def test_the_parser_is_not_shown_large_weights() -> None:
+def test_the_parser_is_not_shown_large_weights():
     graph = loaded(light_model_path("squeezenet"))
     read = []
     for stored in graph.constants.values():
@@ -117,7 +115,7 @@ def test_the_parser_is_not_shown_large_weights() -> None:
     assert max(read, default=0) <= 1 << 16
 
 
-def test_a_node_the_parser_refuses_is_reported_in_its_words() -> None:
+def test_a_node_the_parser_refuses_is_reported_in_its_words():
     body = (
         "g (float16[4] x) => (float16[4] z) { a = Relu(x) b = Exp(a) c = Tanh(b) d = Celu(c) "
         "z = Neg(d) }"
@@ -127,7 +125,7 @@ def test_a_node_the_parser_refuses_is_reported_in_its_words() -> None:
     assert reasons(found, 3)[0].startswith("op_unsupported: TensorRT's parser says: ")
 
 
-def test_three_nodes_make_a_subgraph_and_two_do_not() -> None:
+def test_three_nodes_make_a_subgraph_and_two_do_not():
     two = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }"
     assert taken(divided(two)) == []
     assert reasons(divided(two), 0)[0].startswith("too_small")
@@ -161,27 +159,25 @@ def test_three_nodes_make_a_subgraph_and_two_do_not() -> None:
         ),
     ],
 )
-def test_what_cannot_enter_is_refused_at_the_edge(
-    body: str, node: int, value: str, expected: str
-) -> None:
+def test_what_cannot_enter_is_refused_at_the_edge(body, node, value, expected):
     graph = loaded(parsed(body, 19))
     answer = edges(graph, rules()).may_enter(graph.nodes[node], value)
     assert expected in str(answer)
 
 
-def test_a_shape_the_caller_feeds_may_enter() -> None:
+def test_a_shape_the_caller_feeds_may_enter():
     graph = loaded("g (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }")
     assert edges(graph, rules()).may_enter(graph.nodes[0], "s") is True
 
 
-def test_float8_lives_between_quantize_and_dequantize_only() -> None:
+def test_float8_lives_between_quantize_and_dequantize_only():
     # The parser takes a network whose output is float8, the builder does not.
     graph = loaded(parsed("g (float[4] x) => (float8e4m3fn[4] y) { y = Cast<to=17>(x) }", 19))
     answer = edges(graph, rules()).may_leave(graph.nodes[0], "y")
     assert str(answer) == "border: 'y' is float8_e4m3fn[4], which cannot leave TensorRT"
 
 
-def test_what_a_region_alone_shows_is_known_at_the_second_look() -> None:
+def test_what_a_region_alone_shows_is_known_at_the_second_look():
     graph = loaded(
         "g (float[2,2] x) => (float y) { a = Relu(x) b = Exp(a) c = Tanh(b) y = Det(c) }"
     )
@@ -197,7 +193,7 @@ def test_what_a_region_alone_shows_is_known_at_the_second_look() -> None:
     assert refusal.code == "op_unsupported"
 
 
-def test_what_the_builder_refuses_is_learnt_and_left_out_the_next_time(tmp_path: Path) -> None:
+def test_what_the_builder_refuses_is_learnt_and_left_out_the_next_time(tmp_path):
     body = (
         "g (float[5000] x) => (float[4000] y, int64[4000] i) <int64[1] less = {1000}> "
         "{ a = Relu(x) b = Exp(a) c = Tanh(b) s = Shape(c) k = Sub(s, less) y, i = TopK(c, k) }"
@@ -220,7 +216,7 @@ def test_what_the_builder_refuses_is_learnt_and_left_out_the_next_time(tmp_path:
     assert reasons(again, 5)[0].startswith("compile_failed: TensorRT could not build")
 
 
-def test_a_quantize_node_stays_with_its_dequantize_node() -> None:
+def test_a_quantize_node_stays_with_its_dequantize_node():
     body = """
     g (float[1,4,6,6] x, float[4,4,1,1] w) => (float[1,4,6,6] y) <float s = {0.5}, int8 z = {0}> {
       a = Relu(x)
@@ -235,7 +231,7 @@ def test_a_quantize_node_stays_with_its_dequantize_node() -> None:
     assert homes(split) == {0, 3, 4}
 
 
-def test_a_plugin_library_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
+def test_a_plugin_library_that_cannot_be_loaded_is_an_error(tmp_path):
     broken = tmp_path / "libbroken.so"
     broken.write_bytes(b"not a library")
     with pytest.raises(OptionError) as caught:
@@ -251,7 +247,7 @@ g (float[6,4] b) => (float[6,4] c, int64[n,2] y) {
 """
 
 
-def test_what_has_its_size_from_data_is_given_back_where_engines_are_built_ahead() -> None:
+def test_what_has_its_size_from_data_is_given_back_where_engines_are_built_ahead():
     ahead = divided(BEHIND_DATA)
     assert taken(ahead) == [(0, 1, 2)]
     (reason,) = set(reasons(ahead, 4))
@@ -288,7 +284,7 @@ def _built(**given: Any) -> Partitioning:
 
 
 @pytest.mark.usefixtures("cache")
-def test_an_option_that_needs_a_gpu_is_an_error_and_spoils_no_later_build() -> None:
+def test_an_option_that_needs_a_gpu_is_an_error_and_spoils_no_later_build():
     if machine().devices:
         pytest.skip("there is a GPU")
     with pytest.raises(CompileError, match="option refittable=true needs a GPU") as caught:
@@ -298,9 +294,7 @@ def test_an_option_that_needs_a_gpu_is_an_error_and_spoils_no_later_build() -> N
     assert homes(_built()) == {0, 1, 2, 3}
 
 
-def test_what_is_learnt_holds_for_the_options_that_shape_the_engine(
-    cache: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_learnt_holds_for_the_options_that_shape_the_engine(cache, caplog):
     assert homes(_built(workspace_limit=1)) == set()
     caplog.clear()
     assert homes(_divided()) == {0, 1, 2, 3}
@@ -325,7 +319,7 @@ def test_what_is_learnt_holds_for_the_options_that_shape_the_engine(
         ("error: K exceeds the maximum value allowed", ""),
     ],
 )
-def test_faults_of_the_machine_are_told_from_those_of_nodes(line: str, fault: str) -> None:
+def test_faults_of_the_machine_are_told_from_those_of_nodes(line, fault):
     assert fault_of_machine([line]) == fault
 
 
@@ -337,7 +331,7 @@ def test_faults_of_the_machine_are_told_from_those_of_nodes(line: str, fault: st
         ("error: K exceeds the maximum value allowed", "SGK172", "K exceeds"),
     ],
 )
-def test_a_failure_has_the_code_of_what_is_at_fault(line: str, code: str, remedy: str) -> None:
+def test_a_failure_has_the_code_of_what_is_at_fault(line, code, remedy):
     subgraph = workers(loaded(PRODUCT))
     chosen = options()
     error = build_failure(prepare_model(subgraph, chosen), subgraph, [line], chosen)
@@ -345,7 +339,7 @@ def test_a_failure_has_the_code_of_what_is_at_fault(line: str, code: str, remedy
     assert remedy in error.hint
 
 
-def test_a_build_that_needs_a_gpu_for_no_option_says_so_too() -> None:
+def test_a_build_that_needs_a_gpu_for_no_option_says_so_too():
     if machine().devices:
         pytest.skip("there is a GPU")
     subgraph = workers(loaded(PRODUCT))

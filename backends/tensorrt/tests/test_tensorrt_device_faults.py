@@ -58,9 +58,7 @@ class _Held:
 
 @pytest.mark.parametrize("wanted", [None, ON_DEVICE])
 @pytest.mark.parametrize("model", [SUM, PICKED.replace("[n]", "[6]")])
-def test_memory_of_the_caller_is_given_back_when_nothing_reads_it_any_more(
-    double: Double, wanted: Any, model: str
-) -> None:
+def test_memory_of_the_caller_is_given_back_when_nothing_reads_it_any_more(double, wanted, model):
     x = X if model is SUM else X.reshape(6)
     opened, lender = Opened(model, double), Lender(double, x)
     for _ in range(2):
@@ -70,9 +68,7 @@ def test_memory_of_the_caller_is_given_back_when_nothing_reads_it_any_more(
         np.testing.assert_array_equal(np.asarray(results[-1]), right)
 
 
-def test_memory_of_the_caller_that_is_written_is_given_back_when_it_is_written(
-    double: Double,
-) -> None:
+def test_memory_of_the_caller_that_is_written_is_given_back_when_it_is_written(double):
     opened, target = Opened(SUM, double), Lender(double, np.zeros_like(X))
     for factor in (1, 2):
         opened(X * factor, outputs=[target])
@@ -80,9 +76,7 @@ def test_memory_of_the_caller_that_is_written_is_given_back_when_it_is_written(
         np.testing.assert_array_equal(target.read(), summed(X * factor))
 
 
-def test_memory_with_gaps_is_refused_and_given_back(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_with_gaps_is_refused_and_given_back(double, monkeypatch):
     lender, take = Lender(double, X), dlpack.take
     monkeypatch.setattr(dlpack, "take", lambda one: replace(take(one), contiguous=False))
     with pytest.raises(InputError, match=r"SGK177.*without gaps"):
@@ -90,7 +84,7 @@ def test_memory_with_gaps_is_refused_and_given_back(
     assert lender.lent == 0
 
 
-def test_memory_that_a_second_stream_reads_is_reused_behind_that(double: Double) -> None:
+def test_memory_that_a_second_stream_reads_is_reused_behind_that(double):
     double.cuda.pools = True  # without, what is freed is waited for
     opened = Opened(SUM, double)
     device = opened.operator._device
@@ -109,7 +103,7 @@ def test_memory_that_a_second_stream_reads_is_reused_behind_that(double: Double)
 
 @pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_weights_are_replaced_when_the_runs_under_way_are_done(double: Double, graphs: str) -> None:
+def test_weights_are_replaced_when_the_runs_under_way_are_done(double, graphs):
     opened = Opened(weighted(np.eye(3)), double, refittable=True, cuda_graphs=graphs)
     for factor in (2, 3):
         kept = [opened(X, outputs=[ON_DEVICE])[0] for _ in range(3)]
@@ -123,7 +117,7 @@ def test_weights_are_replaced_when_the_runs_under_way_are_done(double: Double, g
     assert opened.operator.info()["builds_at_run_time"] == 0
 
 
-def test_a_graph_is_recorded_anew_when_its_last_launch_is_done(double: Double) -> None:
+def test_a_graph_is_recorded_anew_when_its_last_launch_is_done(double):
     double.cuda.pools = (
         True  # without, memory that moves is freed, for which the device is waited for
     )
@@ -141,9 +135,7 @@ def test_a_graph_is_recorded_anew_when_its_last_launch_is_done(double: Double) -
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_a_run_that_fails_when_half_of_it_is_under_way_leaves_nothing_that_runs(
-    double: Double, graphs: str
-) -> None:
+def test_a_run_that_fails_when_half_of_it_is_under_way_leaves_nothing_that_runs(double, graphs):
     opened = Opened(SUM, double, cuda_graphs=graphs)
     opened(X, outputs=[ON_DEVICE] if graphs == "auto" else None)  # else it would only be launched
     double.fails_halfway = True
@@ -155,7 +147,7 @@ def test_a_run_that_fails_when_half_of_it_is_under_way_leaves_nothing_that_runs(
     assert engine["contexts"] == double.live["contexts"] == (2 if graphs == "auto" else 1)
 
 
-def test_memory_that_is_kept_is_given_up_when_tensorrt_finds_none_in_a_run(double: Double) -> None:
+def test_memory_that_is_kept_is_given_up_when_tensorrt_finds_none_in_a_run(double):
     double.cuda.pools = True  # without, what is freed is the device's at once
     opened = Opened(SUM, double)
     kept = [opened(X * n, outputs=[ON_DEVICE])[0] for n in range(4)]

@@ -25,7 +25,6 @@ from backends.tensorrt.tests.double_road import (
     session,
     summed,
 )
-from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import InputError
 from subgraphkit_tensorrt import on_stream
@@ -39,7 +38,7 @@ MIXED = """agraph (float[3] x) => (float[3] a, double[3] e)
     { a = Relu(x) d = Cast<to = 11>(a) e = Neg(d) }"""
 
 
-def test_from_the_callers_memory_to_the_callers_memory_nothing_is_copied(double: Double) -> None:
+def test_from_the_callers_memory_to_the_callers_memory_nothing_is_copied(double):
     x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
     with session(parsed(CHAIN), double, 1) as opened:
         assert len(opened.plan.steps) == 6
@@ -56,7 +55,7 @@ def test_from_the_callers_memory_to_the_callers_memory_nothing_is_copied(double:
         np.testing.assert_array_equal(np.asarray(b), right[1])
 
 
-def test_an_output_that_an_engine_reads_as_well_is_fetched_once(double: Double) -> None:
+def test_an_output_that_an_engine_reads_as_well_is_fetched_once(double):
     with session(parsed(CHAIN), double, 1) as opened:
         for found, right in zip(
             opened.run(None, {"x": X}), on_numpy(parsed(CHAIN), {"x": X}), strict=True
@@ -66,7 +65,7 @@ def test_an_output_that_an_engine_reads_as_well_is_fetched_once(double: Double) 
         assert double.cuda.copies == {1: 2, 2: 2, 3: 0}
 
 
-def test_outputs_left_on_the_device_are_fed_again_without_a_copy(double: Double) -> None:
+def test_outputs_left_on_the_device_are_fed_again_without_a_copy(double):
     with session(parsed(SUM), double, 1) as opened:
         y: Any = X
         for _ in range(3):
@@ -75,7 +74,7 @@ def test_outputs_left_on_the_device_are_fed_again_without_a_copy(double: Double)
         np.testing.assert_array_equal(np.asarray(y), summed(summed(summed(X))))
 
 
-def test_memory_is_bound_by_its_address(double: Double) -> None:
+def test_memory_is_bound_by_its_address(double):
     x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
     x.cuda.order(x.stream, 0)  # what the default stream waits for is waited for
     with session(parsed(SUM), double, 1) as opened:
@@ -90,9 +89,7 @@ def test_memory_is_bound_by_its_address(double: Double) -> None:
             opened.run_with_iobinding(binding)
 
 
-def test_bfloat16_which_the_protocol_has_no_word_for_is_bound_by_its_address(
-    double: Double,
-) -> None:
+def test_bfloat16_which_the_protocol_has_no_word_for_is_bound_by_its_address(double):
     numbers = np.array([-1, 2], ml_dtypes.bfloat16)
     x = Tensor(double, numbers)
     x.cuda.wait_for_stream(x.stream)
@@ -108,9 +105,7 @@ def test_bfloat16_which_the_protocol_has_no_word_for_is_bound_by_its_address(
 
 @pytest.mark.parametrize("offset", [0, 4])
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_a_buffer_is_written_in_place_where_the_engine_can(
-    double: Double, offset: int, graphs: str
-) -> None:
+def test_a_buffer_is_written_in_place_where_the_engine_can(double, offset, graphs):
     opened = Opened(SUM, double, cuda_graphs=graphs)
     y = Tensor(double, np.zeros_like(X), offset)
     for factor in (1, 2, 3):
@@ -121,7 +116,7 @@ def test_a_buffer_is_written_in_place_where_the_engine_can(
     assert double.cuda.copies[3] == (0 if in_place else 6)
 
 
-def test_a_buffer_that_is_read_by_the_same_engine_is_written_afterwards(double: Double) -> None:
+def test_a_buffer_that_is_read_by_the_same_engine_is_written_afterwards(double):
     both = Tensor(double, X)
     Opened("agraph (float[2,3] x) => (float[2,3] y) { t = Neg(x) y = Add(t, x) }", double)(
         both, outputs=[both]
@@ -130,7 +125,7 @@ def test_a_buffer_that_is_read_by_the_same_engine_is_written_afterwards(double: 
     assert double.cuda.copies[3] == 1
 
 
-def test_an_output_whose_shape_depends_on_data_goes_into_a_buffer_that_fits(double: Double) -> None:
+def test_an_output_whose_shape_depends_on_data_goes_into_a_buffer_that_fits(double):
     opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
     x, buffer = np.array([0, 1, 0, 2], np.float32), Tensor(double, np.zeros((1, 2), np.int64))
     opened(x, outputs=[buffer, None])
@@ -144,16 +139,14 @@ def test_an_output_whose_shape_depends_on_data_goes_into_a_buffer_that_fits(doub
     ("like", "code"),
     [(np.zeros((3, 2), np.float32), "SGK140"), (np.zeros((2, 3), np.int32), "SGK141")],
 )
-def test_a_buffer_on_the_device_that_does_not_fit_is_refused(
-    double: Double, like: Any, code: str
-) -> None:
+def test_a_buffer_on_the_device_that_does_not_fit_is_refused(double, like, code):
     with session(parsed(GROWING), double, 1) as opened:
         with pytest.raises(InputError, match=f"{code}.*output 'y'"):
             run_bound(opened, {"x": X}, {"y": Tensor(double, like)})
         run_bound(opened, {"x": X}, {"y": Tensor(double, np.zeros_like(X))})
 
 
-def test_what_another_backend_computes_cannot_stay(double: Double) -> None:
+def test_what_another_backend_computes_cannot_stay(double):
     x = np.float32([-1, 0, 2])
     with session(parsed(MIXED), double, 1) as opened:
         with pytest.raises(InputError, match=r"SGK145.*wanted on cuda:0.*by backend 'numpy'"):
@@ -167,9 +160,7 @@ def test_what_another_backend_computes_cannot_stay(double: Double) -> None:
 
 
 @pytest.mark.parametrize("how", ["option", "run"])
-def test_on_the_callers_stream_nobody_waits_and_everything_is_in_order(
-    double: Double, how: str
-) -> None:
+def test_on_the_callers_stream_nobody_waits_and_everything_is_in_order(double, how):
     x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
     stream = x.cuda.create_stream()
     opened = Opened(SUM, double, **({"stream": stream} if how == "option" else {}))
@@ -186,7 +177,7 @@ def test_on_the_callers_stream_nobody_waits_and_everything_is_in_order(
     np.testing.assert_array_equal(y.numpy(stream=stream), summed(X * 2))
 
 
-def test_runs_on_one_stream_of_the_caller_follow_one_another(double: Double) -> None:
+def test_runs_on_one_stream_of_the_caller_follow_one_another(double):
     stream = Cuda(double.cuda).create_stream()
     opened = Opened(SUM, double, stream=stream, max_contexts=2)
     opened(X)
@@ -197,7 +188,7 @@ def test_runs_on_one_stream_of_the_caller_follow_one_another(double: Double) -> 
     assert not second.is_alive()
 
 
-def test_a_stream_counts_for_its_block_alone(double: Double) -> None:
+def test_a_stream_counts_for_its_block_alone(double):
     opened = Opened(SUM, double)
     stream = Cuda(double.cuda).create_stream()
     with on_stream(stream):
@@ -211,9 +202,7 @@ def test_a_stream_counts_for_its_block_alone(double: Double) -> None:
 
 
 @pytest.mark.parametrize("how", ["option", "run"])
-def test_on_the_default_stream_everything_is_in_order_and_nobody_waits(
-    double: Double, how: str
-) -> None:
+def test_on_the_default_stream_everything_is_in_order_and_nobody_waits(double, how):
     x, y = Tensor(double, X), Tensor(double, np.zeros_like(X))
     opened = Opened(SUM, double, **({"stream": 0} if how == "option" else {}))
     for tensor in (x, y):
@@ -230,7 +219,7 @@ def test_on_the_default_stream_everything_is_in_order_and_nobody_waits(
         np.testing.assert_array_equal(y.numpy(), summed(scaled))
 
 
-def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Double) -> None:
+def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double):
     cuda = Cuda(double.cuda)
     for _ in range(2):
         opened = Opened(SUM, double, max_contexts=2)
@@ -247,9 +236,7 @@ def test_a_stream_of_the_caller_may_go_when_all_sessions_are_closed(double: Doub
 
 
 @pytest.mark.parametrize(("spoiled", "launched"), [(2, 3), (3, 0)])
-def test_a_recording_that_others_spoil_is_tried_again_a_few_times(
-    double: Double, spoiled: int, launched: int
-) -> None:
+def test_a_recording_that_others_spoil_is_tried_again_a_few_times(double, spoiled, launched):
     opened = Opened(SUM, double, cuda_graphs="auto")
     disturbed: list[int] = []
 
@@ -265,9 +252,7 @@ def test_a_recording_that_others_spoil_is_tried_again_a_few_times(
     assert double.cuda.launches == launched
 
 
-def test_arrays_of_the_caller_are_not_read_any_more_when_a_run_has_failed(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrays_of_the_caller_are_not_read_any_more_when_a_run_has_failed(double, monkeypatch):
     opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)})
     cuda, begun = opened.operator._device.cuda, []
     upload = cuda.upload

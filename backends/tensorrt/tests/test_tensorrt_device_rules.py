@@ -2,7 +2,6 @@
 
 import gc
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from backends.tensorrt.tests.double_road import (
     in_thread,
     summed,
 )
-from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt import on_stream
@@ -34,9 +32,7 @@ RESHAPED = "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s
 # -- streams -------------------------------------------------------------------------------------
 
 
-def test_memory_of_an_output_whose_shape_depends_on_data_remembers_every_stream(
-    double: Double,
-) -> None:
+def test_memory_of_an_output_whose_shape_depends_on_data_remembers_every_stream(double):
     device = Device(Cuda(double.cuda))
     streams = [device.cuda.create_stream(), device.cuda.create_stream()]
     now = [streams[0]]
@@ -47,9 +43,7 @@ def test_memory_of_an_output_whose_shape_depends_on_data_remembers_every_stream(
     assert memory.give_up().streams == set(streams)
 
 
-def test_such_an_output_that_is_dropped_is_not_overwritten_by_its_own_engine(
-    double: Double,
-) -> None:
+def test_such_an_output_that_is_dropped_is_not_overwritten_by_its_own_engine(double):
     opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
     device = opened.operator._device
     x = np.array([0, 1, 0, 2], np.float32)
@@ -73,9 +67,7 @@ def test_such_an_output_that_is_dropped_is_not_overwritten_by_its_own_engine(
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_an_array_that_is_written_again_on_the_callers_stream_is_read_behind_that(
-    double: Double,
-) -> None:
+def test_an_array_that_is_written_again_on_the_callers_stream_is_read_behind_that(double):
     opened = Opened(SUM, double)
     (kept,) = opened(X, outputs=[ON_DEVICE])
     stream = Cuda(double.cuda).create_stream()
@@ -85,9 +77,7 @@ def test_an_array_that_is_written_again_on_the_callers_stream_is_read_behind_tha
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_an_engine_on_the_second_device_is_run_there_from_any_thread(
-    double: Double, graphs: str
-) -> None:
+def test_an_engine_on_the_second_device_is_run_there_from_any_thread(double, graphs):
     opened = Opened(GROWING, double, device=1, dims={"n": (1, 4, 8)}, cuda_graphs=graphs)
     results = []
 
@@ -107,7 +97,7 @@ def test_an_engine_on_the_second_device_is_run_there_from_any_thread(
 # -- memory --------------------------------------------------------------------------------------
 
 
-def test_an_array_that_outlives_its_operator_leaves_nothing_behind(double: Double) -> None:
+def test_an_array_that_outlives_its_operator_leaves_nothing_behind(double):
     opened = Opened(SUM, double)
     (kept,) = opened(X, outputs=[ON_DEVICE])
     opened.operator.close()
@@ -116,9 +106,7 @@ def test_an_array_that_outlives_its_operator_leaves_nothing_behind(double: Doubl
     assert double.cuda.live_bytes == 0
 
 
-def test_memory_that_is_kept_is_given_up_for_tensorrts_own_needs(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_is_kept_is_given_up_for_tensorrts_own_needs(double, monkeypatch):
     double.cuda.pools = True
     opened = Opened(SUM, double)
     opened(X)
@@ -144,7 +132,7 @@ def test_memory_that_is_kept_is_given_up_for_tensorrts_own_needs(
 # -- graphs and weights --------------------------------------------------------------------------
 
 
-def test_a_device_is_not_waited_for_while_another_thread_records_a_graph(double: Double) -> None:
+def test_a_device_is_not_waited_for_while_another_thread_records_a_graph(double):
     opened = Opened(SUM, double, cuda_graphs="auto")
     waiting: list[threading.Thread] = []
 
@@ -161,7 +149,7 @@ def test_a_device_is_not_waited_for_while_another_thread_records_a_graph(double:
         thread.join()
 
 
-def test_an_array_is_read_while_another_thread_records_a_graph(double: Double) -> None:
+def test_an_array_is_read_while_another_thread_records_a_graph(double):
     first, second = (Opened(SUM, double, cuda_graphs="auto") for _ in range(2))
     (kept,) = first(X, outputs=[ON_DEVICE])
     read: list[Any] = []
@@ -178,9 +166,7 @@ def test_an_array_is_read_while_another_thread_records_a_graph(double: Double) -
     assert double.cuda.launches == 2
 
 
-def test_a_device_that_fails_at_every_call_does_not_make_the_next_run_wait_for_ever(
-    double: Double,
-) -> None:
+def test_a_device_that_fails_at_every_call_does_not_make_the_next_run_wait_for_ever(double):
     opened = Opened(SUM, double, cuda_graphs="auto", max_contexts=1)
     for _ in range(2):
         opened(X)
@@ -201,7 +187,7 @@ def test_a_device_that_fails_at_every_call_does_not_make_the_next_run_wait_for_e
 # -- garbage -------------------------------------------------------------------------------------
 
 
-def test_an_array_may_end_wherever_garbage_is_collected(double: Double) -> None:
+def test_an_array_may_end_wherever_garbage_is_collected(double):
     opened = Opened(SUM, double)
     device = opened.operator._device
     arrays = [opened(X, outputs=[ON_DEVICE])[0] for _ in range(3)]
@@ -222,8 +208,8 @@ def test_an_array_may_end_wherever_garbage_is_collected(double: Double) -> None:
 
 @pytest.mark.parametrize("named", ["own", "default", "none"])
 def test_memory_that_another_library_reads_is_reused_behind_that_and_nobody_waits(
-    double: Double, monkeypatch: pytest.MonkeyPatch, named: str
-) -> None:
+    double, monkeypatch, named
+):
     opened = Opened(SUM, double)
     cuda = opened.operator._device.cuda
     theirs = 0 if named in {"default", "none"} else Cuda(double.cuda).create_stream()
@@ -246,9 +232,7 @@ def test_memory_that_another_library_reads_is_reused_behind_that_and_nobody_wait
     np.testing.assert_array_equal(found, summed(X))
 
 
-def test_engines_are_looked_at_while_shapes_come_from_the_device(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engines_are_looked_at_while_shapes_come_from_the_device(double, monkeypatch):
     reshaped = (
         "agraph (float[12] x, int64[2] s) => (float[p,q] y) { a = Relu(x) y = Reshape(a, s) }"
     )
@@ -272,14 +256,14 @@ def test_engines_are_looked_at_while_shapes_come_from_the_device(
 # -- arrays of other libraries -------------------------------------------------------------------
 
 
-def test_shapes_are_read_from_an_array_of_another_library_as_well(double: Double) -> None:
+def test_shapes_are_read_from_an_array_of_another_library_as_well(double):
     opened = Opened(RESHAPED, double)
     for shape in ([2, 3], [3, 2], [2, 3]):
         (y,) = opened(X.reshape(6), Tensor(double, np.array(shape)))
         np.testing.assert_array_equal(y, X.reshape(shape))
 
 
-def test_memory_that_must_not_be_written_is_no_buffer(double: Double) -> None:
+def test_memory_that_must_not_be_written_is_no_buffer(double):
     buffer = Tensor(double, np.zeros_like(X))
     buffer._said = {"data": (buffer.address, True)}
     with pytest.raises(InputError, match=r"SGK177.*output 'y'.*read-only"):
@@ -287,32 +271,28 @@ def test_memory_that_must_not_be_written_is_no_buffer(double: Double) -> None:
     np.testing.assert_array_equal(Opened(SUM, double)(buffer)[0], summed(np.zeros_like(X)))
 
 
-def test_an_array_that_does_not_say_its_type_before_it_is_read_is_never_cast(
-    double: Double,
-) -> None:
+def test_an_array_that_does_not_say_its_type_before_it_is_read_is_never_cast(double):
     silent = Tensor(double, X.astype(np.int32))
     del silent.dtype
     with pytest.raises(InputError, match=r"SGK141.*int32; the engine reads float32"):
         Opened(SUM, double)(silent)
 
 
-def test_an_empty_array_has_no_gaps_whatever_its_strides(double: Double) -> None:
+def test_an_empty_array_has_no_gaps_whatever_its_strides(double):
     opened = Opened("agraph (float[0,3] x) => (float[0,3] y) { y = Neg(x) }", double)
     (y,) = opened(Tensor(double, np.zeros((0, 3), np.float32), strides=(400, 8)))
     assert y.shape == (0, 3)
 
 
 @pytest.mark.parametrize("asked", [{"copy": True}, {"dl_device": (1, 0)}])
-def test_what_dlpack_may_ask_and_does_not_get_is_refused(
-    double: Double, asked: dict[str, Any]
-) -> None:
+def test_what_dlpack_may_ask_and_does_not_get_is_refused(double, asked):
     (y,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
     with pytest.raises(BufferError):
         y.__dlpack__(**asked)
     y.__dlpack__(stream=-1, max_version=(1, 0), dl_device=(2, 0), copy=False)
 
 
-def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(double: Double) -> None:
+def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(double):
     (y,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
 
     class There:
@@ -335,9 +315,7 @@ def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(doub
 # -- CUDA's library ------------------------------------------------------------------------------
 
 
-def test_the_library_of_every_cuda_is_looked_for_by_the_name_it_has(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_library_of_every_cuda_is_looked_for_by_the_name_it_has(monkeypatch, tmp_path):
     wheel = tmp_path / "lib" / "libcudart.so.13"
     wheel.parent.mkdir(parents=True)
     wheel.touch()

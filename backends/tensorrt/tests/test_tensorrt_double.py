@@ -20,7 +20,7 @@ def _members(owner: type) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_double_has_no_member_that_the_release_lacks(release: str) -> None:
+def test_the_double_has_no_member_that_the_release_lacks(release):
     api, double = Api(release), Double(release)
     made = [getattr(double.trt, one.__name__, None) for one in CLASSES]
     assert [one is not None for one in made] == [api.has(one.__name__) for one in CLASSES]
@@ -35,7 +35,7 @@ def test_the_double_has_no_member_that_the_release_lacks(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_double_is_called_as_the_release_is(release: str) -> None:
+def test_the_double_is_called_as_the_release_is(release):
     api, double = Api(release), Double(release)
     checked = 0
     for owner in CLASSES:
@@ -59,7 +59,7 @@ def _agree(mine: list[str], theirs: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str) -> None:
+def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release):
     api, double = Api(release), Double(release)
     seen = Capabilities.of(double.trt, api.flavour)
     real = Capabilities.of(api.module(), api.flavour)
@@ -73,7 +73,7 @@ def test_the_backend_sees_the_run_side_of_the_release_in_the_double(release: str
 @pytest.mark.skipif(
     find_spec("tensorrt_rtx_bindings") is None, reason="TensorRT for RTX is not installed"
 )
-def test_the_names_of_the_double_are_those_of_real_bindings_but_for_what_rtx_lacks() -> None:
+def test_the_names_of_the_double_are_those_of_real_bindings_but_for_what_rtx_lacks():
     import tensorrt_rtx_bindings as bindings  # noqa: PLC0415 (only where it is installed)
 
     double = Double("11.4.0")
@@ -88,7 +88,7 @@ def test_the_names_of_the_double_are_those_of_real_bindings_but_for_what_rtx_lac
     assert {name for name in missing if api.has(name)} == set()
 
 
-def test_a_listener_whose_base_was_not_initialised_is_refused() -> None:
+def test_a_listener_whose_base_was_not_initialised_is_refused():
     double = Double()
 
     class Forgetful(double.trt.IProfiler):  # type: ignore[misc, name-defined]
@@ -100,7 +100,7 @@ def test_a_listener_whose_base_was_not_initialised_is_refused() -> None:
         context.profiler = Forgetful()
 
 
-def test_new_memory_is_full_of_what_nobody_takes_for_a_result() -> None:
+def test_new_memory_is_full_of_what_nobody_takes_for_a_result():
     double = Double()
     cuda = Cuda(double.cuda)
     stream, address, target = cuda.create_stream(), cuda.allocate(4), np.zeros(1, np.float32)
@@ -109,7 +109,7 @@ def test_new_memory_is_full_of_what_nobody_takes_for_a_result() -> None:
     assert np.isnan(target[0])
 
 
-def test_memory_that_was_freed_is_missed() -> None:
+def test_memory_that_was_freed_is_missed():
     double = Double()
     cuda = Cuda(double.cuda)
     stream, address, target = cuda.create_stream(), cuda.allocate(4), np.zeros(1, np.float32)
@@ -120,7 +120,7 @@ def test_memory_that_was_freed_is_missed() -> None:
     assert "not memory of the device" in double.violations[0]
 
 
-def test_memory_that_two_streams_touch_in_no_order_is_seen_in_every_schedule() -> None:
+def test_memory_that_two_streams_touch_in_no_order_is_seen_in_every_schedule():
     for seed in range(5):
         double = Double(schedule=seed)
         cuda = Cuda(double.cuda)
@@ -135,7 +135,7 @@ def test_memory_that_two_streams_touch_in_no_order_is_seen_in_every_schedule() -
         assert said == "stream"
 
 
-def test_what_is_used_while_another_device_is_current_is_seen() -> None:
+def test_what_is_used_while_another_device_is_current_is_seen():
     double = Double()
     cuda = Cuda(double.cuda)
     with cuda.on(1):
@@ -146,7 +146,7 @@ def test_what_is_used_while_another_device_is_current_is_seen() -> None:
     assert double.violations == ["a stream of device 1 is used while device 0 is current"]
 
 
-def test_two_threads_in_one_context_are_seen() -> None:
+def test_two_threads_in_one_context_are_seen():
     double = Double()
     context = double.trt.IExecutionContext()
     context._begin(object(), managed=False)

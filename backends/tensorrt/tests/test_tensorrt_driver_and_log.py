@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,7 +55,7 @@ def _asked(folder: Path, **environment: str) -> str:
 
 
 @needs_compiler
-def test_the_driver_tells_the_devices(driver: Path) -> None:
+def test_the_driver_tells_the_devices(driver):
     said = _asked(driver)
     assert "Gpu(index=0, name='Big', compute_capability=(8, 9), multiprocessors=58)" in said
     assert "Gpu(index=1, name='Small'" in said
@@ -73,15 +72,13 @@ def test_the_driver_tells_the_devices(driver: Path) -> None:
         ({"STUB_STATUS": "999"}, "cuInit returned 999", "nvidia-smi"),
     ],
 )
-def test_a_driver_that_cannot_be_used_is_told_with_a_hint(
-    driver: Path, variables: dict[str, str], problem: str, hint: str
-) -> None:
+def test_a_driver_that_cannot_be_used_is_told_with_a_hint(driver, variables, problem, hint):
     said = _asked(driver, **variables)
     assert problem in said
     assert hint in said
 
 
-def test_an_absent_driver_is_a_state() -> None:
+def test_an_absent_driver_is_a_state():
     found = gpus.machine()
     if found.devices:
         pytest.skip("there is a GPU")
@@ -92,7 +89,7 @@ def test_an_absent_driver_is_a_state() -> None:
 # -- the logger ----------------------------------------------------------------------------------
 
 
-def test_what_tensorrt_says_goes_to_logging(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_tensorrt_says_goes_to_logging(caplog):
     caplog.set_level(logging.DEBUG, "subgraphkit.tensorrt")
     for severity in ("INTERNAL_ERROR", "ERROR", "WARNING", "INFO", "VERBOSE", "NEW"):
         hear(severity, f" about {severity}\n")
@@ -106,7 +103,7 @@ def test_what_tensorrt_says_goes_to_logging(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
-def test_a_listener_hears_warnings_and_errors_of_its_thread_and_of_those_without() -> None:
+def test_a_listener_hears_warnings_and_errors_of_its_thread_and_of_those_without():
     heard: dict[str, list[str]] = {}
     ready, done = threading.Barrier(3), threading.Barrier(3)
 
@@ -135,7 +132,7 @@ def test_a_listener_hears_warnings_and_errors_of_its_thread_and_of_those_without
     assert list(lines) == ["warning: of a thread of its own"]
 
 
-def test_listeners_in_one_another_both_hear() -> None:
+def test_listeners_in_one_another_both_hear():
     with listening() as outer:
         with listening() as inner:
             hear("ERROR", "a")
@@ -143,7 +140,7 @@ def test_listeners_in_one_another_both_hear() -> None:
     assert (list(inner), list(outer)) == (["error: a"], ["error: a", "error: b"])
 
 
-def test_a_handler_that_fails_does_not_reach_tensorrt(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_fails_does_not_reach_tensorrt(caplog):
     class Failing(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             raise ValueError("no more disk")
@@ -159,9 +156,7 @@ def test_a_handler_that_fails_does_not_reach_tensorrt(caplog: pytest.LogCaptureF
     assert list(lines) == ["error: still heard"]
 
 
-def test_an_error_that_somebody_listens_to_is_logged_as_a_detail(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_error_that_somebody_listens_to_is_logged_as_a_detail(caplog):
     caplog.set_level(logging.DEBUG, "subgraphkit.tensorrt")
     with listening():
         hear("ERROR", "it goes into the exception")
@@ -173,7 +168,7 @@ def test_an_error_that_somebody_listens_to_is_logged_as_a_detail(
 
 
 @needs_rtx
-def test_the_real_library_talks_through_the_one_logger() -> None:
+def test_the_real_library_talks_through_the_one_logger():
     library = find("tensorrt_rtx").library
     assert library is not None
     assert logger_for(library.trt) is library.logger
@@ -193,13 +188,13 @@ def test_the_real_library_talks_through_the_one_logger() -> None:
 # -- checks --------------------------------------------------------------------------------------
 
 
-def test_what_did_not_fail_is_handed_on() -> None:
+def test_what_did_not_fail_is_handed_on():
     assert check(0, "count") == 0
     assert check_run("", "speak") == ""
 
 
 @pytest.mark.parametrize("result", [None, False])
-def test_a_failure_quotes_errors_before_warnings_and_nothing_twice(result: Any) -> None:
+def test_a_failure_quotes_errors_before_warnings_and_nothing_twice(result):
     lines = ["warning: old", "error: bad", "error: bad", "internal_error: worse"]
     with pytest.raises(CompileError) as caught:
         check(result, "build", lines, hint="Try less.")
@@ -212,6 +207,6 @@ def test_a_failure_quotes_errors_before_warnings_and_nothing_twice(result: Any) 
     assert str(ran.value) == "[SGK163] TensorRT could not run\n  It said:\n  warning: alone"
 
 
-def test_a_failure_without_words_says_that_there_were_none() -> None:
+def test_a_failure_without_words_says_that_there_were_none():
     with pytest.raises(CompileError, match="gave no reason"):
         check(None, "build")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, summed, weighted
-from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE, InnerTime
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.running.regions import restore
@@ -14,7 +13,7 @@ from subgraphkit_tensorrt.running.regions import restore
 # -- CUDA graphs ---------------------------------------------------------------------------------
 
 
-def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
+def test_runs_of_equal_shapes_are_recorded_and_launched(double):
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 8)})
     opened.check(2, 4, 2, 4, 2, 4)
     # two are recorded; that of the smaller shape once more, for scratch memory has grown
@@ -29,7 +28,7 @@ def test_runs_of_equal_shapes_are_recorded_and_launched(double: Double) -> None:
 # -- weights -------------------------------------------------------------------------------------
 
 
-def test_an_engine_that_is_not_refittable_says_so(double: Double) -> None:
+def test_an_engine_that_is_not_refittable_says_so(double):
     opened = Opened(weighted(np.eye(3)), double)
     assert not opened.operator.update_weights({"w": np.float32(np.eye(3) * 2)})
     np.testing.assert_array_equal(opened(X)[0], X)
@@ -37,9 +36,7 @@ def test_an_engine_that_is_not_refittable_says_so(double: Double) -> None:
 
 @pytest.mark.parametrize("refused", [1, 2])
 @pytest.mark.parametrize("how", ["refuses_refits", "refuses_refitters"])
-def test_engines_of_which_one_does_not_take_new_weights_keep_the_old(
-    double: Double, how: str, refused: int
-) -> None:
+def test_engines_of_which_one_does_not_take_new_weights_keep_the_old(double, how, refused):
     model = weighted(np.eye(3))
     for value in (model.graph.input[0], model.graph.output[0]):
         value.type.tensor_type.shape.dim[0].dim_param = "n"
@@ -57,7 +54,7 @@ def test_engines_of_which_one_does_not_take_new_weights_keep_the_old(
         np.testing.assert_array_equal(opened(one)[0], kept)
 
 
-def test_weights_that_are_streamed_get_the_budget_asked_for_and_no_graph(double: Double) -> None:
+def test_weights_that_are_streamed_get_the_budget_asked_for_and_no_graph(double):
     given = {"weight_streaming": True, "weight_streaming_budget": 20, "cuda_graphs": "auto"}
     opened = Opened(weighted(np.eye(3)), double, **given)
     for _ in range(3):
@@ -69,7 +66,7 @@ def test_weights_that_are_streamed_get_the_budget_asked_for_and_no_graph(double:
 # -- storing -------------------------------------------------------------------------------------
 
 
-def test_plans_are_restored_for_a_subgraph_of_other_names(double: Double) -> None:
+def test_plans_are_restored_for_a_subgraph_of_other_names(double):
     stored = Opened(SUM, double).operator.serialize()
     assert stored is not None
     other = Opened(SUM.replace("x", "b").replace("y", "a"), double)
@@ -78,7 +75,7 @@ def test_plans_are_restored_for_a_subgraph_of_other_names(double: Double) -> Non
 
 
 @pytest.mark.parametrize("damage", ["short", "longer", "version", "magic", "other"])
-def test_a_stored_plan_that_does_not_fit_is_refused(double: Double, damage: str) -> None:
+def test_a_stored_plan_that_does_not_fit_is_refused(double, damage):
     opened = Opened(SUM, double)
     stored = opened.operator.serialize()
     assert stored is not None
@@ -98,7 +95,7 @@ def test_a_stored_plan_that_does_not_fit_is_refused(double: Double, damage: str)
 # -- failures ------------------------------------------------------------------------------------
 
 
-def test_a_run_that_fails_quotes_what_tensorrt_said_and_the_next_one_works(double: Double) -> None:
+def test_a_run_that_fails_quotes_what_tensorrt_said_and_the_next_one_works(double):
     opened = Opened(SUM, double)
     opened(X)
     double.refuses_runs = True
@@ -109,7 +106,7 @@ def test_a_run_that_fails_quotes_what_tensorrt_said_and_the_next_one_works(doubl
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_a_context_that_cannot_be_made_is_told(double: Double) -> None:
+def test_a_context_that_cannot_be_made_is_told(double):
     opened = Opened(SUM, double)
     double.refuses_contexts = True
     with pytest.raises(ExecutionError, match="execution context"):
@@ -117,7 +114,7 @@ def test_a_context_that_cannot_be_made_is_told(double: Double) -> None:
 
 
 @pytest.mark.parametrize("model", [SUM, PICKED.replace("[n]", "[6]")])
-def test_a_device_without_memory_is_told_with_its_numbers(double: Double, model: str) -> None:
+def test_a_device_without_memory_is_told_with_its_numbers(double, model):
     opened = Opened(model, double)
     free, double.cuda.free_bytes = double.cuda.free_bytes, 0
     with pytest.raises(ExecutionError, match=r"SGK176.*GPU 0 has no"):
@@ -126,7 +123,7 @@ def test_a_device_without_memory_is_told_with_its_numbers(double: Double, model:
     opened(X if model is SUM else X.reshape(6))
 
 
-def test_memory_that_is_kept_is_given_up_before_a_run_fails_for_want_of_it(double: Double) -> None:
+def test_memory_that_is_kept_is_given_up_before_a_run_fails_for_want_of_it(double):
     double.cuda.pools = True
     opened = Opened(GROWING, double, dims={"n": (1, 4, 4000)})
     kept = [opened(np.zeros((4000, 3), np.float32), outputs=[ON_DEVICE])[0] for _ in range(3)]
@@ -140,7 +137,7 @@ def test_memory_that_is_kept_is_given_up_before_a_run_fails_for_want_of_it(doubl
 
 
 @pytest.mark.parametrize(("status", "hint"), [(719, "earlier kernel"), (3, "spawn")])
-def test_a_cuda_call_that_fails_is_told_by_name(double: Double, status: int, hint: str) -> None:
+def test_a_cuda_call_that_fails_is_told_by_name(double, status, hint):
     opened = Opened(SUM, double)
     opened(X)
     double.cuda.failing["cudaMemcpyAsync"] = status
@@ -151,7 +148,7 @@ def test_a_cuda_call_that_fails_is_told_by_name(double: Double, status: int, hin
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_an_engine_that_finds_no_memory_is_a_coded_error(double: Double) -> None:
+def test_an_engine_that_finds_no_memory_is_a_coded_error(double):
     whole, double.cuda.free_bytes = double.cuda.free_bytes, 100
     with pytest.raises(CompileError, match=r"SGK162.*load an engine"):
         Opened(SUM, double)
@@ -159,7 +156,7 @@ def test_an_engine_that_finds_no_memory_is_a_coded_error(double: Double) -> None
     np.testing.assert_array_equal(Opened(SUM, double)(X)[0], summed(X))
 
 
-def test_a_plan_that_carries_code_for_the_host_is_not_loaded(double: Double) -> None:
+def test_a_plan_that_carries_code_for_the_host_is_not_loaded(double):
     given = {"VERSION_COMPATIBLE": True}
     with pytest.raises(CompileError, match="SGK162") as caught:
         Opened(SUM, double, builder=given)
@@ -171,7 +168,7 @@ def test_a_plan_that_carries_code_for_the_host_is_not_loaded(double: Double) -> 
 # -- telling -------------------------------------------------------------------------------------
 
 
-def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
+def test_the_memory_of_an_engine_is_what_tensorrt_says(double):
     opened = Opened(weighted(np.eye(3)), double)
     memory = opened.operator.info()["engines"][0]["memory"]
     assert memory["weight_bytes"] == 36
@@ -183,7 +180,7 @@ def test_the_memory_of_an_engine_is_what_tensorrt_says(double: Double) -> None:
     assert again["memory"] == memory  # a stored plan knows it as well
 
 
-def test_a_profile_has_the_times_of_layers_and_leaves_the_operator_as_it_is(double: Double) -> None:
+def test_a_profile_has_the_times_of_layers_and_leaves_the_operator_as_it_is(double):
     opened = Opened(SUM, double)
     told: list[InnerTime] = []
     twin = opened.operator.profiled(told.append)

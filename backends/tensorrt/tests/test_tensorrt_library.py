@@ -78,7 +78,7 @@ def _with_devices(monkeypatch: pytest.MonkeyPatch, *found: Gpu) -> None:
 
 
 @pytest.mark.usefixtures("_nothing_installed")
-def test_an_absent_package_is_told_with_the_commands_that_install_one() -> None:
+def test_an_absent_package_is_told_with_the_commands_that_install_one():
     found = find()
     assert (found.state, found.library) == ("absent package", None)
     assert found.problem == (
@@ -96,7 +96,7 @@ def test_an_absent_package_is_told_with_the_commands_that_install_one() -> None:
 
 
 @pytest.mark.usefixtures("_nothing_installed")
-def test_the_flavour_that_was_asked_for_is_the_one_that_is_missed() -> None:
+def test_the_flavour_that_was_asked_for_is_the_one_that_is_missed():
     with pytest.raises(BackendUnavailableError) as caught:
         TensorRTBackend(Options(flavour="tensorrt_rtx"))
     assert caught.value.code == "SGK104"
@@ -105,9 +105,7 @@ def test_the_flavour_that_was_asked_for_is_the_one_that_is_missed() -> None:
 
 
 @pytest.mark.usefixtures("_nothing_installed")
-def test_a_flavour_that_does_not_exist_does_not_make_the_probe_raise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_flavour_that_does_not_exist_does_not_make_the_probe_raise(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_TENSORRT_FLAVOUR", "tensort")
     probe = TensorRTBackend.probe()
     assert not probe.available
@@ -115,7 +113,7 @@ def test_a_flavour_that_does_not_exist_does_not_make_the_probe_raise(
     assert probe.hint == "Correct SUBGRAPH_TENSORRT_FLAVOUR, or unset it."
 
 
-def test_a_package_without_its_shared_libraries_is_another_state(place: Place) -> None:
+def test_a_package_without_its_shared_libraries_is_another_state(place):
     place("tensorrt_bindings", BROKEN)
     found = find()
     assert found.state == "absent library"
@@ -124,7 +122,7 @@ def test_a_package_without_its_shared_libraries_is_another_state(place: Place) -
     assert not TensorRTBackend.probe().available
 
 
-def test_auto_takes_what_comes_first_even_if_it_does_not_work(place: Place) -> None:
+def test_auto_takes_what_comes_first_even_if_it_does_not_work(place):
     place("tensorrt", BROKEN)
     place("tensorrt_rtx", WITHOUT_DRIVER)
     assert find().state == "absent library"
@@ -132,7 +130,7 @@ def test_auto_takes_what_comes_first_even_if_it_does_not_work(place: Place) -> N
 
 
 @pytest.mark.parametrize("text", [WITHOUT_DRIVER, RUN_ONLY])
-def test_a_library_that_can_do_nothing_without_a_gpu_says_so(place: Place, text: str) -> None:
+def test_a_library_that_can_do_nothing_without_a_gpu_says_so(place, text):
     place("tensorrt", text)
     found = find()
     assert found.state == "absent device"
@@ -147,9 +145,7 @@ def test_a_library_that_can_do_nothing_without_a_gpu_says_so(place: Place, text:
 KERNELS = "\nclass ComputeCapability: __members__ = {'CURRENT': 1, 'SM87': 87, 'SM89': 89}\n"
 
 
-def test_a_library_without_kernels_for_the_gpu_says_which_it_has(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_library_without_kernels_for_the_gpu_says_which_it_has(place, monkeypatch):
     place("tensorrt_rtx", WITHOUT_DRIVER + KERNELS)
     h100 = Gpu(0, "NVIDIA H100", (9, 0), 132)
     _with_devices(monkeypatch, h100)
@@ -167,7 +163,7 @@ def test_a_library_without_kernels_for_the_gpu_says_which_it_has(
         TensorRTBackend(fp8)
 
 
-def test_with_a_gpu_the_library_is_ready(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_gpu_the_library_is_ready(place, monkeypatch):
     place("tensorrt", WITHOUT_DRIVER)
     _with_devices(monkeypatch, L4, ORIN)
     probe = TensorRTBackend.probe()
@@ -176,9 +172,7 @@ def test_with_a_gpu_the_library_is_ready(place: Place, monkeypatch: pytest.Monke
     assert probe.versions["driver (CUDA)"] == "13.0"
 
 
-def test_a_device_that_is_not_there_is_refused(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_is_not_there_is_refused(place, monkeypatch):
     place("tensorrt", WITHOUT_DRIVER)
     _with_devices(monkeypatch, L4)
     with pytest.raises(OptionError, match=r"below 1: cuda:0 NVIDIA L4") as caught:
@@ -186,9 +180,7 @@ def test_a_device_that_is_not_there_is_refused(
     assert caught.value.code == "SGK112"
 
 
-def test_the_fingerprint_names_library_device_driver_and_plugins(
-    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_fingerprint_names_library_device_driver_and_plugins(place, monkeypatch, tmp_path):
     place("tensorrt", WITHOUT_DRIVER)
     _with_devices(monkeypatch, L4, ORIN)
     first, second = (TensorRTBackend(Options(device=index)).fingerprint() for index in (0, 1))
@@ -205,9 +197,7 @@ def test_the_fingerprint_names_library_device_driver_and_plugins(
 
 
 @needs_rtx
-def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(monkeypatch):
     monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
     found = find("tensorrt_rtx")
     assert found.state == "build only"
@@ -227,14 +217,14 @@ SMALL = """<ir_version: 8, opset_import: ["" : 17]>
 small (float[2, 3] x) => (float[2, 3] y) { a = Add(x, x)  b = Relu(a)  y = Mul(b, x) }"""
 
 
-def test_a_release_before_the_supported_ones_is_named(place: Place) -> None:
+def test_a_release_before_the_supported_ones_is_named(place):
     place("tensorrt", WITHOUT_DRIVER.replace("10.3.0", "8.6.1.post1"))
     found = find("tensorrt")
     assert (found.state, found.library) == ("absent library", None)
     assert "TensorRT 8.6.1.post1 is installed; the oldest that can be used is 10.3" in found.problem
 
 
-def test_a_planner_goes_by_what_the_library_says_of_itself(place: Place) -> None:
+def test_a_planner_goes_by_what_the_library_says_of_itself(place):
     absent = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
     assert (absent.traits.evidence, absent.library.flavour.name) == ("declared", "tensorrt_rtx")
     place("tensorrt_rtx", BROKEN)
@@ -270,7 +260,7 @@ print([ended, told], file=sys.stderr)
 """
 
 
-def test_without_the_library_a_plan_is_made_from_the_tables_and_never_run(tmp_path: Path) -> None:
+def test_without_the_library_a_plan_is_made_from_the_tables_and_never_run(tmp_path):
     model = tmp_path / "model.onnx"
     onnx.save(onnx.parser.parse_model(SMALL), model)
     hidden = [name for flavour in FLAVOURS.values() for name in flavour.modules]
@@ -286,7 +276,7 @@ def test_without_the_library_a_plan_is_made_from_the_tables_and_never_run(tmp_pa
     assert [one["backend"] for one in data["subgraphs"]] == ["tensorrt"]
 
 
-def test_importing_the_package_imports_no_tensorrt() -> None:
+def test_importing_the_package_imports_no_tensorrt():
     program = (
         "import sys, os, subgraphkit_tensorrt\n"
         "print([m for m in sys.modules if m.startswith('tensorrt')], "

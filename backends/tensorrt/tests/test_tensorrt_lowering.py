@@ -70,7 +70,7 @@ def _twisted_model() -> onnx.ModelProto:
 
 
 @pytest.mark.usefixtures("twist")
-def test_a_converter_gives_tensorrt_an_operator_it_lacks() -> None:
+def test_a_converter_gives_tensorrt_an_operator_it_lacks():
     graph = loaded(_twisted_model())
     questions, _, _ = ask(graph)
     assert questions.refusals_in(workers(graph)) == {}
@@ -83,14 +83,14 @@ def test_a_converter_gives_tensorrt_an_operator_it_lacks() -> None:
 
 
 @pytest.mark.usefixtures("twist")
-def test_engines_are_told_apart_by_their_converters() -> None:
+def test_engines_are_told_apart_by_their_converters():
     before = identity()
     unregister("Twist", domain="com.acme")
     assert before
     assert identity() != before
 
 
-def test_without_its_converter_the_operator_stays_elsewhere() -> None:
+def test_without_its_converter_the_operator_stays_elsewhere():
     graph = loaded(_twisted_model())
     questions, _, _ = ask(graph)
     assert list(questions.refusals_in(workers(graph))) == [1]
@@ -102,7 +102,7 @@ g (float[1,2,3,8] q, float[1,2,3,8] k, float[1,2,3,8] v) => (float[1,2,3,8] y)
 """
 
 
-def test_what_is_converted_is_taken_and_computes_the_same() -> None:
+def test_what_is_converted_is_taken_and_computes_the_same():
     model = parsed(ATTENTION, 23)
     graph = loaded(model)
     questions, _, _ = ask(graph)
@@ -117,9 +117,7 @@ def test_what_is_converted_is_taken_and_computes_the_same() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_truth_values_are_counted_in_float32_and_other_whole_numbers_are_left_to_others(
-    dtype: str,
-) -> None:
+def test_truth_values_are_counted_in_float32_and_other_whole_numbers_are_left_to_others(dtype):
     text = (
         f"g (bool[2,n] m, {dtype}[2,n] o) => ({dtype}[2,n] y, {dtype}[2,n] z) <int64 axis = {{1}}> "
         f"{{ x = Cast<to = {6 if dtype == 'int32' else 7}>(m) y = CumSum<reverse = 1>(x, axis) "
@@ -140,7 +138,7 @@ def test_truth_values_are_counted_in_float32_and_other_whole_numbers_are_left_to
     np.testing.assert_array_equal(found, np.cumsum(m[:, ::-1], 1)[:, ::-1])
 
 
-def test_nodes_in_bodies_go_by_the_node_that_has_them() -> None:
+def test_nodes_in_bodies_go_by_the_node_that_has_them():
     graph = loaded(
         "g (bool c, float[4] x) => (float[4] z) { y = Relu(x) z = If(c) <"
         "then_branch = t () => (float[4] a) { b = Abs(y) a = If(c) <"
@@ -154,7 +152,7 @@ def test_nodes_in_bodies_go_by_the_node_that_has_them() -> None:
     assert b"made" not in names
 
 
-def test_a_window_wider_than_its_padded_input_is_left_to_others() -> None:
+def test_a_window_wider_than_its_padded_input_is_left_to_others():
     body = (
         "g (float[1,2,7,7] x) => (float[1,2,1,1] y) { y = AveragePool"
         "<kernel_shape = [12,12], strides = [12,12], pads = [1,1,1,1], ceil_mode = 1>(x) }"
@@ -165,7 +163,7 @@ def test_a_window_wider_than_its_padded_input_is_left_to_others() -> None:
     )
 
 
-def test_a_converter_that_fails_at_a_node_is_named() -> None:
+def test_a_converter_that_fails_at_a_node_is_named():
     @converter("Twist", domain="com.acme")
     def brittle(node: Node, fresh: Fresh) -> Replacement:
         if node.name == "twist":
@@ -179,7 +177,7 @@ def test_a_converter_that_fails_at_a_node_is_named() -> None:
         unregister("Twist", domain="com.acme")
 
 
-def test_where_nobody_else_has_an_operator_the_error_says_how_to_write_its_converter() -> None:
+def test_where_nobody_else_has_an_operator_the_error_says_how_to_write_its_converter():
     with pytest.raises(UnclaimedNodesError) as caught:
         divided(_twisted_model())
     assert caught.value.code == "SGK120"
@@ -191,6 +189,6 @@ def test_where_nobody_else_has_an_operator_the_error_says_how_to_write_its_conve
     ) in str(caught.value)
 
 
-def test_a_module_that_cannot_be_imported_is_told_by_name_and_cause() -> None:
+def test_a_module_that_cannot_be_imported_is_told_by_name_and_cause():
     with pytest.raises(OptionError, match=r"SGK168.*'no.such.module'.*ModuleNotFoundError"):
         load_modules(["math", "no.such.module"])

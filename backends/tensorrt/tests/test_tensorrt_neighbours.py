@@ -52,9 +52,7 @@ def _session(double: Double, *stream: int) -> sk.InferenceSession:
     return sk.InferenceSession(parsed(MODEL), [first, neighbour], fallback="none")
 
 
-def test_arrays_pass_between_tensorrt_and_onnxruntime_at_the_same_addresses(
-    double: Double, near: OnnxRuntimeDouble
-) -> None:
+def test_arrays_pass_between_tensorrt_and_onnxruntime_at_the_same_addresses(double, near):
     told: dict[str, int] = {}
     double.meanwhile("IExecutionContext.set_tensor_address", lambda _, *one: told.update([one]))
     with _session(double) as session:
@@ -75,9 +73,7 @@ def test_arrays_pass_between_tensorrt_and_onnxruntime_at_the_same_addresses(
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_the_work_of_both_is_ordered_on_the_stream_that_onnxruntime_is_given(
-    double: Double, near: OnnxRuntimeDouble, *, own: bool
-) -> None:
+def test_the_work_of_both_is_ordered_on_the_stream_that_onnxruntime_is_given(double, near, *, own):
     stream = Cuda(double.cuda).create_stream() if own else 0
     with _session(double, *([stream] if own else [])) as session:
         for n in (1, 4, 8, 2, 8):
@@ -95,9 +91,7 @@ def test_the_work_of_both_is_ordered_on_the_stream_that_onnxruntime_is_given(
     assert near.streams == {stream}
 
 
-def test_the_double_sees_work_of_both_that_is_not_ordered(
-    double: Double, near: OnnxRuntimeDouble, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_double_sees_work_of_both_that_is_not_ordered(double, near, monkeypatch):
     monkeypatch.setattr(arrays.DeviceArray, "_order", lambda *_: None)
     with _session(double) as session:
         session.run(None, {"x": X})
@@ -105,9 +99,7 @@ def test_the_double_sees_work_of_both_that_is_not_ordered(
     double.violations.clear()
 
 
-def test_outputs_stay_on_the_device_and_are_fed_again(
-    double: Double, near: OnnxRuntimeDouble
-) -> None:
+def test_outputs_stay_on_the_device_and_are_fed_again(double, near):
     neighbour = OnnxRuntimeBackend(Options(providers=("cuda",)))
     model = parsed("agraph (float[2,3] x) => (float[2,3] y) { y = Sin(x) }")
     with sk.InferenceSession(model, [neighbour], fallback="none") as session:
@@ -132,9 +124,7 @@ def test_outputs_stay_on_the_device_and_are_fed_again(
 
 
 @pytest.mark.parametrize("dtype", [DataType.BOOL, DataType.FLOAT16, DataType.BFLOAT16])
-def test_an_output_is_left_on_the_device_only_if_it_can_be_fetched_from_there(
-    dtype: DataType,
-) -> None:
+def test_an_output_is_left_on_the_device_only_if_it_can_be_fetched_from_there(dtype):
     value, held = as_ort_value(np.ones((2, 3), dtype.numpy))
     is_left = operator._target(ON_DEVICE, TensorType(dtype, (2, 3))) is ON_DEVICE
     try:
@@ -146,7 +136,7 @@ def test_an_output_is_left_on_the_device_only_if_it_can_be_fetched_from_there(
         np.testing.assert_array_equal(fetch_to_host, held)
 
 
-def test_the_double_has_the_surface_of_onnxruntime() -> None:
+def test_the_double_has_the_surface_of_onnxruntime():
     real = onnxruntime.IOBinding
     for name in ("bind_ortvalue_input", "bind_output", "bind_ortvalue_output", "get_outputs"):
         ours = list(inspect.signature(getattr(IOBinding, name)).parameters)
@@ -174,7 +164,7 @@ class _OnHost:
         return self.array.__dlpack__()
 
 
-def test_tensorrt_alone_asks_for_onnxruntime_on_its_gpu() -> None:
+def test_tensorrt_alone_asks_for_onnxruntime_on_its_gpu():
     for given, asked in (
         (TensorRTOptions(), "onnxruntime:providers=cuda"),
         (TensorRTOptions(device=1), "onnxruntime:providers=cuda:provider_options=device_id=1"),
@@ -190,12 +180,7 @@ class Choosy(DoubleBackend):
     traits = Traits(neighbour="onnxruntime:providers=cuda")
 
 
-def test_what_a_backend_named_alone_leaves_runs_on_its_neighbour(
-    double: Double,
-    near: OnnxRuntimeDouble,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_what_a_backend_named_alone_leaves_runs_on_its_neighbour(double, near, monkeypatch, caplog):
     def homes(*named: Any, **settings: Any) -> set[str]:
         backends = [Choosy(double, dims={"n": (1, 2, 8)}), *named]
         with sk.InferenceSession(parsed(MODEL), backends, on_fallback="ok", **settings) as session:

@@ -3,8 +3,6 @@
 import random
 from collections.abc import Iterator
 
-import pytest
-
 from backends.tensorrt.tests.tensorrt_claims import ask, edges, loaded, workers
 from backends.tensorrt.tests.tensorrt_models import (
     build_engine,
@@ -21,7 +19,7 @@ from subgraphkit_tensorrt.rules.static_rules import Rules
 pytestmark = needs_rtx
 
 
-def test_what_our_rules_claim_is_taken_and_built(pytestconfig: pytest.Config) -> None:
+def test_what_our_rules_claim_is_taken_and_built(pytestconfig):
     cases = official_cases("node")
     wanted = min(pytestconfig.getoption("--claimed-cases"), len(cases))
     problems = {case.name: _problem(case) for case in random.Random(5).sample(cases, wanted)}

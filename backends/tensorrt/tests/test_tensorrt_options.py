@@ -46,7 +46,7 @@ def _capabilities(release: str) -> Capabilities:
     ({"precision": "int8"}, "needs calibration"),
     ({"precision": "fp8"}, "needs calibration"),
 ])  # fmt: skip
-def test_options_that_contradict_one_another_are_refused(given: Any, said: str) -> None:
+def test_options_that_contradict_one_another_are_refused(given, said):
     with pytest.raises(OptionError) as caught:
         check_agreement(_with(**given))
     assert caught.value.code == "SGK161"
@@ -54,7 +54,7 @@ def test_options_that_contradict_one_another_are_refused(given: Any, said: str) 
     assert caught.value.hint
 
 
-def test_ranges_are_read_from_numbers_and_from_text() -> None:
+def test_ranges_are_read_from_numbers_and_from_text():
     (ranges,) = read_ranges(
         _with(
             dims="batch=1x8x32;seq=128",
@@ -77,7 +77,7 @@ def test_ranges_are_read_from_numbers_and_from_text() -> None:
         "batch=1x1x1|1x8x32;seq=128|128",
     ],
 )
-def test_a_dimension_may_have_several_ranges(given: Any) -> None:
+def test_a_dimension_may_have_several_ranges(given):
     if isinstance(given, dict):
         given = {name: one if isinstance(one, Sequence) else [one] for name, one in given.items()}
     asked = _with(dims=given)
@@ -88,7 +88,7 @@ def test_a_dimension_may_have_several_ranges(given: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["batch=1|8x1x2", "batch=1|x", "batch=|", "batch=a", "batch=1x2"])
-def test_ranges_that_are_none_are_refused_with_an_example(text: str) -> None:
+def test_ranges_that_are_none_are_refused_with_an_example(text):
     with pytest.raises(OptionError, match=r"SGK161.*'batch'") as caught:
         read_ranges(_with(dims=text))
     assert "batch=1|1x8x32" in caught.value.hint
@@ -99,7 +99,7 @@ def _settings(release: str, given: dict[str, Any]) -> list[BuilderSetting]:
 
 
 @pytest.mark.parametrize("release", releases())
-def test_settings_of_the_builder_are_those_of_the_library_at_hand(release: str) -> None:
+def test_settings_of_the_builder_are_those_of_the_library_at_hand(release):
     given = {"avg_timing_iterations": 2, "TACTIC_DRAM": 1 << 30, "DEBUG": False}
     owners = [one.owner for one in _settings(release, given)]
     assert owners == ["IBuilderConfig", "MemoryPoolType", "BuilderFlag"]
@@ -123,9 +123,7 @@ def test_settings_of_the_builder_are_those_of_the_library_at_hand(release: str) 
     ],
 )
 @needs_rtx
-def test_a_setting_that_the_library_does_not_have_or_take_is_refused(
-    name: str, value: Any, code: str, said: str, hint: str
-) -> None:
+def test_a_setting_that_the_library_does_not_have_or_take_is_refused(name, value, code, said, hint):
     with pytest.raises(OptionError) as caught:
         read_settings(rtx().trt, _with(builder={name: value}).builder)
     assert caught.value.code == code
@@ -133,7 +131,7 @@ def test_a_setting_that_the_library_does_not_have_or_take_is_refused(
     assert hint in caught.value.hint
 
 
-def test_no_option_is_without_effect() -> None:
+def test_no_option_is_without_effect():
     named = set()
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name != "options" and path.name != "backend_options.py":
@@ -170,9 +168,7 @@ def test_no_option_is_without_effect() -> None:
         ("torch_executed_ops", {"aten.softmax"}, "the setting keep_off of the session"),
     ],
 )
-def test_an_option_of_another_integration_is_answered_with_ours(
-    name: str, value: Any, said: str
-) -> None:
+def test_an_option_of_another_integration_is_answered_with_ours(name, value, said):
     given = {name: (value, "a test")}
     with pytest.raises(OptionError, match=f"SGK110.*{name}") as caught:
         validate_options("tensorrt", OPTIONS, given, TensorRTBackend.foreign_option)
@@ -180,18 +176,18 @@ def test_an_option_of_another_integration_is_answered_with_ours(
     assert len(caught.value.hint) < 400
 
 
-def test_a_name_that_no_other_integration_has_is_answered_with_the_list() -> None:
+def test_a_name_that_no_other_integration_has_is_answered_with_the_list():
     assert TensorRTBackend.foreign_option("precison", "fp16") == ""
 
 
-def test_a_range_that_cannot_be_read_is_answered_with_the_forms_of_one() -> None:
+def test_a_range_that_cannot_be_read_is_answered_with_the_forms_of_one():
     with pytest.raises(OptionError, match=r"SGK111.*smallest, usual and largest") as caught:
         _with(dims={"batch": "1-8"})
     assert "'batch=1x8x32'" in caught.value.message
 
 
 @pytest.mark.parametrize("peer", ["onnxruntime", "tf_trt", "torch_tensorrt"])
-def test_every_name_of_a_peer_in_the_table_is_answered_with_that_option(peer: str) -> None:
+def test_every_name_of_a_peer_in_the_table_is_answered_with_that_option(peer):
     for option in OPTIONS:
         for name in option.elsewhere.get(peer, "").replace(",", " ").split():
             assert f" is {option.name}=" in TensorRTBackend.foreign_option(name, "x")

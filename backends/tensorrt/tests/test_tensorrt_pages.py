@@ -38,7 +38,7 @@ def _without_equivalent(section: str) -> set[str]:
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_the_table_of_a_peer_is_that_of_the_options(peer: str) -> None:
+def test_the_table_of_a_peer_is_that_of_the_options(peer):
     listed = {ours: theirs.replace("`", "") for theirs, ours in ROW.findall(_section(PEERS[peer]))}
     assert listed == {
         name: option.elsewhere[peer] for name, option in TABLE.items() if peer in option.elsewhere
@@ -46,7 +46,7 @@ def test_the_table_of_a_peer_is_that_of_the_options(peer: str) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_what_a_peer_sets_for_its_library_and_we_for_all_is_a_setting(peer: str) -> None:
+def test_what_a_peer_sets_for_its_library_and_we_for_all_is_a_setting(peer):
     rows = SETTING.findall(_section(PEERS[peer]))
     assert rows
     assert {ours for _, ours in rows} <= set(SETTINGS)
@@ -55,32 +55,32 @@ def test_what_a_peer_sets_for_its_library_and_we_for_all_is_a_setting(peer: str)
             assert f"{name} is the setting {ours}" in TensorRTBackend.foreign_option(name, "1")
 
 
-def test_the_table_of_mxnet_names_options_that_exist() -> None:
+def test_the_table_of_mxnet_names_options_that_exist():
     ours = [word for _, word in ROW.findall(_section(MXNET))]
     assert ours[0] == "SUBGRAPH_BACKEND=tensorrt"
     assert set(ours[1:]) <= set(TABLE)
 
 
-def test_options_of_onnxruntime_without_equivalent_are_answered_so() -> None:
+def test_options_of_onnxruntime_without_equivalent_are_answered_so():
     for name in _without_equivalent(_section(PEERS["onnxruntime"])):
         answer = TensorRTBackend.foreign_option(name, "1")
         assert answer.startswith(f"No option here does what {name} of ONNX Runtime does")
 
 
-def test_options_the_guide_sets_exist() -> None:
+def test_options_the_guide_sets_exist():
     set_ = set(re.findall(r"`(?:tensorrt:)?([a-z_]+)=", GUIDE))
     set_ |= set(re.findall(r"tensorrt\.([a-z_]+)=", GUIDE + MIGRATING))
     assert len(set_) > 15
     assert set_ <= {*TABLE, *SETTINGS, "shapes"}, "shapes is an argument of bind"
 
 
-def test_the_guide_and_the_readme_explain_every_state() -> None:
+def test_the_guide_and_the_readme_explain_every_state():
     for text in (GUIDE, README):
         explained = re.findall(r"^\| ((?:absent \w+)|build only|ready) \|", text, re.MULTILINE)
         assert sorted(explained) == sorted(get_args(State))
 
 
-def test_the_guide_and_the_readme_list_every_extra() -> None:
+def test_the_guide_and_the_readme_list_every_extra():
     extras = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
     for text in (GUIDE, README):
         listed = re.findall(r"^\| `(\w+)` \| TensorRT", text, re.MULTILINE)

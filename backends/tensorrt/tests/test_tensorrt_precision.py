@@ -39,8 +39,8 @@ def _calibrated(folder: Path, names: Sequence[str]) -> Path:
     ("asked", "rest"), [({}, "float16"), ({"high_precision": "fp32"}, "float32")]
 )
 def test_beside_short_numbers_the_rest_is_fp16_unless_float32_is_asked_for(
-    asked: dict[str, str], rest: str, kind: str, short: str, tmp_path: Path
-) -> None:
+    asked, rest, kind, short, tmp_path
+):
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["a"], name="product"),
         helper.make_node("Relu", ["a"], ["r"], name="relu"),
@@ -57,7 +57,7 @@ def test_beside_short_numbers_the_rest_is_fp16_unless_float32_is_asked_for(
     assert plan.report["precisions"].keys() >= {short, rest}
 
 
-def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_path: Path) -> None:
+def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_path):
     table = _calibrated(tmp_path, ("another",))
     asked = options(dims=RANGES, precision="int8", calibration=table)
     subgraph = cut(bound(blocks((0,), width=128)), 0)
@@ -70,7 +70,7 @@ def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_pat
     assert "no node can be quantized" in rewriting.notes[0]
 
 
-def test_a_subgraph_whose_products_are_all_too_small_for_int8_says_so(tmp_path: Path) -> None:
+def test_a_subgraph_whose_products_are_all_too_small_for_int8_says_so(tmp_path):
     weight = numpy_helper.from_array(np.ones((8, 8), np.float32), "w")
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
     model = typed_model(nodes, {"x": [32, 8]}, {"y": [32, 8]}, [weight])
@@ -79,13 +79,13 @@ def test_a_subgraph_whose_products_are_all_too_small_for_int8_says_so(tmp_path: 
         prepare_model(whole(model), asked)
 
 
-def test_a_calibration_that_does_not_exist_is_said_not_to(tmp_path: Path) -> None:
+def test_a_calibration_that_does_not_exist_is_said_not_to(tmp_path):
     asked = options(dims=RANGES, precision="int8", calibration=tmp_path / "nope.json")
     with pytest.raises(CallerError, match=r"SGK233.*nope\.json' do not exist"):
         prepare_model(cut(bound(blocks((0,), width=128)), 0), asked)
 
 
-def test_what_a_search_found_is_named_by_outputs_and_stays_float32() -> None:
+def test_what_a_search_found_is_named_by_outputs_and_stays_float32():
     asked = options(dims=RANGES, precision="fp16", keep_fp32=("block0\\.q",))
     plan = build_engine(cut(bound(blocks()), 0), asked, rtx())
     assert plan.report["products"] == {"float32": 1, "float16": 1}
@@ -95,8 +95,8 @@ def test_what_a_search_found_is_named_by_outputs_and_stays_float32() -> None:
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
 @pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.DOUBLE])
 def test_a_model_with_inputs_of_other_floats_keeps_them_in_every_precision(
-    kind: int, precision: str, tmp_path: Path
-) -> None:
+    kind, precision, tmp_path
+):
     weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
     nodes = [
         helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
@@ -129,7 +129,7 @@ def test_a_model_with_inputs_of_other_floats_keeps_them_in_every_precision(
 
 
 @pytest.mark.parametrize("precision", ["keep", "fp16"])
-def test_inputs_and_outputs_are_float16_if_that_is_asked_for(precision: str) -> None:
+def test_inputs_and_outputs_are_float16_if_that_is_asked_for(precision):
     subgraph = whole(blocks((0,)))
     asked = options(dims=RANGES, precision=precision, io_precision="fp16")
     graph = prepare_model(subgraph, asked).proto.graph

@@ -28,14 +28,14 @@ from subgraphkit_tensorrt.building.profiles import InputRange, exact_ranges
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
-def test_ranges_of_an_input_inside_the_model_follow_from_those_of_dimensions() -> None:
+def test_ranges_of_an_input_inside_the_model_follow_from_those_of_dimensions():
     inner = cut(bound(blocks()), 1)
     assert ranges_at_bind(inner, options(dims=RANGES)) == {
         "y0": InputRange((1, 16, 64), (8, 128, 64), (32, 512, 64))
     }
 
 
-def test_several_ranges_of_a_dimension_are_told_apart_inside_the_model() -> None:
+def test_several_ranges_of_a_dimension_are_told_apart_inside_the_model():
     inner = cut(bound(blocks()), 1)
     asked = options(dims={"batch": [(1, 1, 1), (2, 8, 32)], "seq": (16, 128, 512)})
     assert buckets_at_bind(inner, asked) == [
@@ -45,7 +45,7 @@ def test_several_ranges_of_a_dimension_are_told_apart_inside_the_model() -> None
     assert buckets_at_bind(whole(blocks()), options()) is None
 
 
-def test_several_ranges_add_next_to_nothing_to_an_engine() -> None:
+def test_several_ranges_add_next_to_nothing_to_an_engine():
     weights = [
         numpy_helper.from_array(np.eye(512, dtype=np.float32) + k, f"w{k}") for k in range(3)
     ]
@@ -62,12 +62,12 @@ def test_several_ranges_add_next_to_nothing_to_an_engine() -> None:
     assert sizes[0] <= sizes[1] <= sizes[2] < sizes[0] * 1.02
 
 
-def test_a_subgraph_that_does_not_see_the_difference_has_one_engine() -> None:
+def test_a_subgraph_that_does_not_see_the_difference_has_one_engine():
     fixed = whole(blocks(), batch=2, seq=16)
     assert len(buckets_at_bind(fixed, options(dims={"batch": ((1, 2, 4), 2)})) or ()) == 1
 
 
-def test_ranges_may_be_given_for_inputs_of_the_model_instead() -> None:
+def test_ranges_may_be_given_for_inputs_of_the_model_instead():
     given = {
         "min_shapes": {"x": (1, 16, 64)},
         "opt_shapes": {"x": (4, 32, 64)},
@@ -78,7 +78,7 @@ def test_ranges_may_be_given_for_inputs_of_the_model_instead() -> None:
     assert found == {"y0": InputRange((1, 16, 64), (4, 32, 64), (8, 64, 64))}
 
 
-def test_a_size_that_is_computed_from_an_open_one_gets_its_own_range() -> None:
+def test_a_size_that_is_computed_from_an_open_one_gets_its_own_range():
     nodes = [
         helper.make_node("Concat", ["x", "x", "x"], ["three"], axis=0),
         helper.make_node("Relu", ["three"], ["y"]),
@@ -89,13 +89,13 @@ def test_a_size_that_is_computed_from_an_open_one_gets_its_own_range() -> None:
     assert found == {"three": InputRange((3, 4), (6, 4), (15, 4))}
 
 
-def test_fixed_shapes_need_no_range() -> None:
+def test_fixed_shapes_need_no_range():
     fixed = whole(blocks(), batch=2, seq=16)
     shape = (2, 16, 64)
     assert ranges_at_bind(fixed, options()) == {"x": InputRange(shape, shape, shape)}
 
 
-def test_shapes_that_nobody_gave_are_known_at_the_first_run_only() -> None:
+def test_shapes_that_nobody_gave_are_known_at_the_first_run_only():
     subgraph = whole(blocks())
     assert ranges_at_bind(subgraph, options()) is None
     assert ranges_at_bind(subgraph, options(dims={"batch": (1, 2, 4)})) is None
@@ -103,7 +103,7 @@ def test_shapes_that_nobody_gave_are_known_at_the_first_run_only() -> None:
     assert found == {"x": InputRange((3, 5, 64), (3, 5, 64), (3, 5, 64))}
 
 
-def test_a_range_grows_to_cover_another() -> None:
+def test_a_range_grows_to_cover_another():
     small, large = InputRange((2, 4), (2, 4), (2, 4)), InputRange((1, 8), (1, 8), (1, 8))
     grown = small.widened(large)
     assert grown == InputRange((1, 4), (1, 8), (2, 8))
@@ -142,9 +142,7 @@ BAD = {
 
 @needs_rtx
 @pytest.mark.parametrize("what", BAD)
-def test_a_range_that_cannot_be_is_refused_before_the_builder(
-    what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch):
     def no_builder(*_: Any) -> None:
         raise AssertionError("the builder was asked")
 
@@ -168,7 +166,7 @@ def _reshaped() -> Any:
 
 
 @needs_rtx
-def test_an_input_that_shapes_are_computed_from_is_given_by_its_elements() -> None:
+def test_an_input_that_shapes_are_computed_from_is_given_by_its_elements():
     asked = options(
         min_shapes={"x": (1, 8), "target": (1, 8)},
         opt_shapes={"x": (4, 8), "target": (4, 8)},
@@ -180,14 +178,14 @@ def test_an_input_that_shapes_are_computed_from_is_given_by_its_elements() -> No
 
 
 @needs_rtx
-def test_an_input_that_shapes_are_computed_from_needs_its_elements() -> None:
+def test_an_input_that_shapes_are_computed_from_needs_its_elements():
     with pytest.raises(CompileError, match="the elements of input 'target'") as caught:
         build_engine(whole(_reshaped()), options(dims={"n": (1, 4, 8)}), rtx())
     assert caught.value.code == "SGK169"
 
 
 @needs_rtx
-def test_elements_met_at_run_time_are_taken_from_the_arrays() -> None:
+def test_elements_met_at_run_time_are_taken_from_the_arrays():
     subgraph = whole(_reshaped())
     inputs = [np.zeros((4, 8), np.float32), np.array([8, 4])]
     ranges = exact_ranges(subgraph, inputs)
@@ -196,7 +194,7 @@ def test_elements_met_at_run_time_are_taken_from_the_arrays() -> None:
     assert build_engine(subgraph, options(), rtx(), ranges).data
 
 
-def test_sizes_that_contradict_each_other_inside_the_model_are_told() -> None:
+def test_sizes_that_contradict_each_other_inside_the_model_are_told():
     nodes = [
         helper.make_node("Concat", ["x", "w"], ["y"], axis=1),
         helper.make_node("Relu", ["y"], ["z"]),

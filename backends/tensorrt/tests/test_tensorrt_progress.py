@@ -31,7 +31,7 @@ RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
 @needs_rtx
-def test_the_phases_are_reported_with_how_much_of_the_outermost_is_done() -> None:
+def test_the_phases_are_reported_with_how_much_of_the_outermost_is_done():
     events: list[ProgressEvent] = []
     progress = Progress(events.append)
     told = monitor_for(rtx().trt, "x", progress)
@@ -58,7 +58,7 @@ def test_the_phases_are_reported_with_how_much_of_the_outermost_is_done() -> Non
 
 
 @needs_rtx
-def test_a_real_build_reports_all_of_its_way() -> None:
+def test_a_real_build_reports_all_of_its_way():
     seen: list[ProgressEvent] = []
     subgraph = cut(bound(blocks((5,))), 0)
     asked = options(dims=RANGES)
@@ -72,7 +72,7 @@ def test_a_real_build_reports_all_of_its_way() -> None:
 
 
 @needs_rtx
-def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None:
+def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised():
     def fail(event: ProgressEvent) -> None:
         raise MemoryError("in the callback")
 
@@ -84,7 +84,7 @@ def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised() -> None
 
 
 @needs_rtx
-def test_ctrl_c_stops_a_build_and_leaves_the_process_usable() -> None:
+def test_ctrl_c_stops_a_build_and_leaves_the_process_usable():
     told: list[ProgressEvent] = []
 
     def listen(event: ProgressEvent) -> None:
@@ -107,7 +107,7 @@ def test_ctrl_c_stops_a_build_and_leaves_the_process_usable() -> None:
     assert build_engine(cut(bound(blocks((7,))), 0), options(dims=RANGES), rtx()).data
 
 
-def test_what_another_handler_of_ctrl_c_raises_stops_a_build() -> None:
+def test_what_another_handler_of_ctrl_c_raises_stops_a_build():
     def handler(number: int, frame: Any) -> None:
         raise SystemExit(number)
 

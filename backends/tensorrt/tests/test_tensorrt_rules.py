@@ -13,19 +13,19 @@ from subgraphkit_tensorrt.rules.operators import operator_table
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 
-def test_every_rule_is_of_an_operator() -> None:
+def test_every_rule_is_of_an_operator():
     used = {row.rules for row in operator_table((99, 0), "tensorrt").operators.values()}
     written = inspect.getmembers(operator_rules, inspect.isfunction)
     own = {one for _, one in written if one.__module__ == operator_rules.__name__}
     assert {one for one in own if not one.__name__.startswith("_")} <= used
 
 
-def test_every_word_for_an_element_type_is_one() -> None:
+def test_every_word_for_an_element_type_is_one():
     for row in operator_table((99, 0), "tensorrt").operators.values():
         assert types_of(row.types)
 
 
-def test_no_operator_is_both_taken_and_missing() -> None:
+def test_no_operator_is_both_taken_and_missing():
     table = operator_table((10, 3, 0), "tensorrt")
     assert not table.missing & {*table.operators, *table.newer}
 
@@ -41,17 +41,13 @@ def test_no_operator_is_both_taken_and_missing() -> None:
         ((11, 0, 0), "Swish", True),
     ],
 )
-def test_an_operator_is_known_from_the_release_that_brought_it(
-    generation: tuple[int, ...],
-    name: str,
-    there: bool,  # noqa: FBT001 (a parameter of the test)
-) -> None:
+def test_an_operator_is_known_from_the_release_that_brought_it(generation, name, there):
     table = operator_table(generation, "tensorrt")
     assert (name in table.operators) is there
     assert (name in table.newer) is not there
 
 
-def test_an_operator_set_before_the_documented_ones_is_refused() -> None:
+def test_an_operator_set_before_the_documented_ones_is_refused():
     graph = loaded(parsed("g (float[4] x) => (float[4] y) { y = Relu(x) }", 8))
     old = Rules(Capabilities("tensorrt", "10.3.0", (10, 3, 0)), asks=False)
     refusal = old.refusal(graph.nodes[0])
@@ -107,13 +103,13 @@ SILENTLY_WRONG = {
 
 @needs_rtx
 @pytest.mark.parametrize("case", SILENTLY_WRONG)
-def test_what_would_silently_be_wrong_is_refused(case: str) -> None:
+def test_what_would_silently_be_wrong_is_refused(case):
     expected, body = SILENTLY_WRONG[case]
     assert static_refusal(body) == expected
 
 
 @needs_rtx
-def test_a_pooling_that_rounds_up_to_a_window_onnx_keeps_is_taken() -> None:
+def test_a_pooling_that_rounds_up_to_a_window_onnx_keeps_is_taken():
     body = (
         "g (float[1,3,5,5] x) => (float[1,3,3,3] y) "
         "{ y = MaxPool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x) }"
@@ -150,18 +146,18 @@ def test_a_pooling_that_rounds_up_to_a_window_onnx_keeps_is_taken() -> None:
         ),
     ],
 )
-def test_a_refusal_has_a_code_and_says_what_is_there(expected: str, body: str) -> None:
+def test_a_refusal_has_a_code_and_says_what_is_there(expected, body):
     assert static_refusal(body).startswith(expected)
 
 
 @needs_rtx
-def test_double_is_taken_as_float_if_the_user_says_so() -> None:
+def test_double_is_taken_as_float_if_the_user_says_so():
     body = "g (double[4] x) => (double[4] y) { y = Relu(x) }"
     assert static_refusal(body, truncate_double=True) == ""
 
 
 @needs_rtx
-def test_what_is_computed_from_shapes_counts_as_constant_beside_a_parser() -> None:
+def test_what_is_computed_from_shapes_counts_as_constant_beside_a_parser():
     body = (
         "g (float[2,3] x) => (float[2] y) <int64[1] one = {1}, int64 zero = {0}> "
         "{ s = Shape(x) n = Gather(s, zero) m = Sub(n, one) y = ReduceSum<keepdims=0>(x, m) }"
@@ -170,6 +166,6 @@ def test_what_is_computed_from_shapes_counts_as_constant_beside_a_parser() -> No
 
 
 @needs_rtx
-def test_an_output_that_nobody_reads_may_be_of_any_type() -> None:
+def test_an_output_that_nobody_reads_may_be_of_any_type():
     body = "g (float[1,2,4,4] x) => (float[1,2,2,2] y) { y, i = MaxPool<kernel_shape=[3,3]>(x) }"
     assert static_refusal(body) == ""

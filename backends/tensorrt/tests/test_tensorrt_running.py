@@ -18,7 +18,6 @@ from backends.tensorrt.tests.double_road import (
     session,
     summed,
 )
-from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit_tensorrt.running.arrays import DeviceArray
 
@@ -29,7 +28,7 @@ RELEASES = ["10.3.0", "10.8.0", "10.13.0", "11.0.0", "11.4.0"]
 
 
 @pytest.mark.parametrize("double", RELEASES, indirect=True)
-def test_every_release_computes_the_same(double: Double) -> None:
+def test_every_release_computes_the_same(double):
     opened = Opened(SUM, double)
     for x in (X, X * 2, X[:, ::-1]):
         (y,) = opened(x)
@@ -37,7 +36,7 @@ def test_every_release_computes_the_same(double: Double) -> None:
 
 
 @pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
-def test_results_are_the_callers_own(double: Double) -> None:
+def test_results_are_the_callers_own(double):
     opened = Opened(SUM, double)
     (first,) = opened(X)
     kept = first.copy()
@@ -47,7 +46,7 @@ def test_results_are_the_callers_own(double: Double) -> None:
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_a_buffer_that_is_given_is_filled_if_it_fits(double: Double) -> None:
+def test_a_buffer_that_is_given_is_filled_if_it_fits(double):
     opened = Opened(SUM, double)
     buffer = np.zeros((3, 2), np.float32).T
     (y,) = opened(X, outputs=[buffer])
@@ -58,7 +57,7 @@ def test_a_buffer_that_is_given_is_filled_if_it_fits(double: Double) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_empty_and_scalar_arrays_pass(double: Double, size: int) -> None:
+def test_empty_and_scalar_arrays_pass(double, size):
     opened = Opened(
         f"agraph (float[{size}] x, float s) => (float[{size}] y, float t) "
         "{ y = Add(x, s) t = Neg(s) }",
@@ -71,7 +70,7 @@ def test_empty_and_scalar_arrays_pass(double: Double, size: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int64", "bool"])
-def test_every_element_type_of_the_border_passes_unchanged(double: Double, dtype: str) -> None:
+def test_every_element_type_of_the_border_passes_unchanged(double, dtype):
     numpy = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
     x = np.array([0, 1, 1, 0]).astype(numpy)
     (y,) = Opened(f"agraph ({dtype}[4] x) => ({dtype}[4] y) {{ y = Identity(x) }}", double)(x)
@@ -80,9 +79,7 @@ def test_every_element_type_of_the_border_passes_unchanged(double: Double, dtype
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_float32_crosses_the_border_as_float16_if_that_is_asked_for(
-    double: Double, graphs: str
-) -> None:
+def test_float32_crosses_the_border_as_float16_if_that_is_asked_for(double, graphs):
     opened = Opened(SUM, double, io_precision="fp16", cuda_graphs=graphs)
     for factor in (1, 2, 3):
         (y,) = opened(X * factor)
@@ -104,7 +101,7 @@ def test_float32_crosses_the_border_as_float16_if_that_is_asked_for(
         np.testing.assert_array_equal(cut.run(None, {"x": X})[0], -np.maximum(X, 0))
 
 
-def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) -> None:
+def test_shapes_computed_from_an_input_are_read_from_the_host(double):
     opened = Opened(
         "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }", double
     )
@@ -118,7 +115,7 @@ def test_shapes_computed_from_an_input_are_read_from_the_host(double: Double) ->
 # -- the device ----------------------------------------------------------------------------------
 
 
-def test_arrays_stay_on_the_device_between_engines(double: Double) -> None:
+def test_arrays_stay_on_the_device_between_engines(double):
     first, second = Opened(SUM, double), Opened(SUM, double)
     (between,) = first(X, outputs=[ON_DEVICE])
     assert isinstance(between, DeviceArray)
@@ -129,7 +126,7 @@ def test_arrays_stay_on_the_device_between_engines(double: Double) -> None:
     np.testing.assert_array_equal(np.asarray(between), summed(X))
 
 
-def test_what_depends_on_data_stays_as_well_and_is_not_overwritten(double: Double) -> None:
+def test_what_depends_on_data_stays_as_well_and_is_not_overwritten(double):
     opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
     (first, _) = opened(np.array([0, 1, 0, 2], np.float32), outputs=[ON_DEVICE, None])
     (second, _) = opened(np.array([1, 0, 0, 2], np.float32), outputs=[ON_DEVICE, None])
@@ -137,7 +134,7 @@ def test_what_depends_on_data_stays_as_well_and_is_not_overwritten(double: Doubl
     assert np.asarray(second).tolist() == [[0, 3]]
 
 
-def test_memory_is_not_reused_before_who_reads_it_is_done(double: Double) -> None:
+def test_memory_is_not_reused_before_who_reads_it_is_done(double):
     opened = Opened(SUM, double, max_contexts=2)
     results = []
     for factor in range(12):
@@ -149,7 +146,7 @@ def test_memory_is_not_reused_before_who_reads_it_is_done(double: Double) -> Non
         np.testing.assert_array_equal(np.asarray(after), summed(summed(X * factor)))
 
 
-def test_a_run_on_another_stream_waits_for_what_it_reads(double: Double) -> None:
+def test_a_run_on_another_stream_waits_for_what_it_reads(double):
     opened = Opened(SUM, double)
     (between,) = opened(X, outputs=[ON_DEVICE])
     with opened.operator._device.slot() as slot:  # so that the next run has to take another
@@ -159,7 +156,7 @@ def test_a_run_on_another_stream_waits_for_what_it_reads(double: Double) -> None
     assert opened.operator.info()["memory"]["streams"] == 2
 
 
-def test_memory_that_changes_streams_is_not_written_before_it_was_read(double: Double) -> None:
+def test_memory_that_changes_streams_is_not_written_before_it_was_read(double):
     opened = Opened(SUM, double)
     device = opened.operator._device
     (first,) = opened(X, outputs=[ON_DEVICE])
@@ -177,7 +174,7 @@ def test_memory_that_changes_streams_is_not_written_before_it_was_read(double: D
     np.testing.assert_array_equal(np.asarray(kept), summed(summed(X)))
 
 
-def test_a_context_that_changes_streams_is_waited_for(double: Double) -> None:
+def test_a_context_that_changes_streams_is_waited_for(double):
     opened = Opened(GROWING, double, dims={"n": (1, 4, 500)})
     (first,) = opened(X, outputs=[ON_DEVICE])
     large = np.ones((500, 3), np.float32)  # which takes none of the memory of the first run
@@ -186,9 +183,7 @@ def test_a_context_that_changes_streams_is_waited_for(double: Double) -> None:
     np.testing.assert_array_equal(np.asarray(first), summed(X))
 
 
-def test_memory_that_is_described_and_dropped_is_reused_behind_the_default_stream(
-    double: Double,
-) -> None:
+def test_memory_that_is_described_and_dropped_is_reused_behind_the_default_stream(double):
     opened = Opened(SUM, double)
     device = opened.operator._device
     (mine,) = opened(X, outputs=[ON_DEVICE])
@@ -202,7 +197,7 @@ def test_memory_that_is_described_and_dropped_is_reused_behind_the_default_strea
     np.testing.assert_array_equal(found, summed(X))
 
 
-def test_engines_that_run_one_after_the_other_share_their_scratch(double: Double) -> None:
+def test_engines_that_run_one_after_the_other_share_their_scratch(double):
     chain = [Opened(SUM, double) for _ in range(5)]
     value: Any = X
     for opened in chain:
@@ -213,7 +208,7 @@ def test_engines_that_run_one_after_the_other_share_their_scratch(double: Double
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_threads_run_at_once_and_never_in_one_context(double: Double, most: int) -> None:
+def test_threads_run_at_once_and_never_in_one_context(double, most):
     opened = Opened(SUM, double, max_contexts=most)
     inputs = [X * factor for factor in range(40)]
     with ThreadPoolExecutor(8) as pool:
@@ -222,9 +217,7 @@ def test_threads_run_at_once_and_never_in_one_context(double: Double, most: int)
     assert 1 <= opened.operator.info()["engines"][0]["contexts"] <= most
 
 
-def test_no_more_runs_than_allowed_are_under_way_on_an_engine_of_several_ranges(
-    double: Double,
-) -> None:
+def test_no_more_runs_than_allowed_are_under_way_on_an_engine_of_several_ranges(double):
     opened = Opened(GROWING, double, dims={"n": [(1, 2, 2), (3, 4, 4)]}, max_contexts=1)
     under_way, most = [0], [0]
 
@@ -243,7 +236,7 @@ def test_no_more_runs_than_allowed_are_under_way_on_an_engine_of_several_ranges(
     assert opened.operator.info()["engines"][0]["contexts"] == 2
 
 
-def test_nothing_is_left_on_the_device_when_all_is_closed(double: Double) -> None:
+def test_nothing_is_left_on_the_device_when_all_is_closed(double):
     opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
     opened(np.ones(64, np.float32))
     opened(np.ones(3, np.float32), outputs=[ON_DEVICE, ON_DEVICE])

@@ -110,7 +110,7 @@ def _end(double: Double, name: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("double", ["11.4.0"], indirect=True)
-def test_every_check_passes_on_the_double(placed: Double) -> None:
+def test_every_check_passes_on_the_double(placed):
     with heard():
         found = _findings(placed)
     assert list(found) == [name for name, _, _ in checklist.CHECKS]
@@ -121,8 +121,8 @@ def test_every_check_passes_on_the_double(placed: Double) -> None:
 
 
 def test_the_double_is_as_the_calibration_assumes_and_a_device_that_is_not_is_found_out(
-    placed: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    placed, monkeypatch
+):
     for placed.cuda.pools in (True, False):
         wrong, stricter = deviations(Cuda(placed.counted))
         assert (wrong, len(stricter) <= 1) == ([], True)
@@ -133,9 +133,7 @@ def test_the_double_is_as_the_calibration_assumes_and_a_device_that_is_not_is_fo
     assert any(one.startswith("an error is told once more") for one in wrong)
 
 
-def test_a_check_is_not_green_where_what_it_is_named_after_did_not_happen(
-    placed: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_is_not_green_where_what_it_is_named_after_did_not_happen(placed, monkeypatch):
     engine = placed.trt.ICudaEngine
     monkeypatch.setattr(engine, "streamable_weights_size", property(lambda _: 0))
     assert _end(placed, "weight streaming") == (
@@ -150,8 +148,8 @@ def test_a_check_is_not_green_where_what_it_is_named_after_did_not_happen(
 
 
 def test_graphs_that_are_never_launched_and_types_that_nothing_computes_in_are_failures(
-    placed: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    placed, monkeypatch
+):
     placed.cuda.spoils_every_capture = True
     status, text = _end(placed, "CUDA graphs of two shapes")
     assert (status, "0 runs were launched as graphs, " in text) == ("failure", True)
@@ -160,9 +158,7 @@ def test_graphs_that_are_never_launched_and_types_that_nothing_computes_in_are_f
     assert (status, "none of float16" in text) == ("failure", True)
 
 
-def test_times_stand_beside_those_of_others_where_they_are(
-    placed: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_times_stand_beside_those_of_others_where_they_are(placed, monkeypatch, tmp_path):
     name = "BERT in fp32"
     assert "CUDA provider is not here, trtexec is not here" in _end(placed, name)[1]
     program = tmp_path / "trtexec"
@@ -182,37 +178,31 @@ def test_times_stand_beside_those_of_others_where_they_are(
     assert said in _end(placed, name)[1]
 
 
-def test_a_network_that_onnx_comes_without_is_not_tried(
-    placed: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_that_onnx_comes_without_is_not_tried(placed, monkeypatch):
     monkeypatch.setattr(Bench, "lacks_networks", True)
     assert _end(placed, "ResNet-50 in bf16") == ("warning", "not tried: no resnet50")
 
 
 @pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
-def test_what_a_library_leaves_to_others_is_not_taken_for_tried(placed: Double) -> None:
+def test_what_a_library_leaves_to_others_is_not_taken_for_tried(placed):
     with pytest.raises(computing.NotAvailable, match="TensorRT for RTX has no NonZero"):
         computing.agreed((double_road.PICKED, ()), (16,))(Bench(placed))
 
 
-def test_a_node_that_ran_elsewhere_is_a_failure(
-    placed: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_ran_elsewhere_is_a_failure(placed, monkeypatch):
     monkeypatch.setattr(double_road, "_NEVER", {"Softmax"})
     said = "NotAsExpected: Softmax did not come to TensorRT"
     assert _end(placed, "perceptron") == ("failure", said)
 
 
-def test_a_device_that_computes_wrongly_is_found_out(
-    placed: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_computes_wrongly_is_found_out(placed, monkeypatch):
     run = Bench.expected
     monkeypatch.setattr(Bench, "expected", lambda *given: [one * 1.01 for one in run(*given)])
     status, text = _end(placed, "perceptron")
     assert (status, "the error is" in text) == ("failure", True)
 
 
-def test_without_a_device_every_check_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_device_every_check_says_what_it_lacks(monkeypatch):
     nothing = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
     absent = Installation("absent package", None, nothing, "no TensorRT", "Install it")
     monkeypatch.setattr(computing, "find", lambda _: absent)
@@ -245,7 +235,7 @@ def _tested(name: str, ends: Mapping[str, str], problem: str = "") -> type[Backe
     return Tested
 
 
-def test_half_of_the_checks_not_tried_is_not_green(capsys: pytest.CaptureFixture[str]) -> None:
+def test_half_of_the_checks_not_tried_is_not_green(capsys):
     with registered(_tested("half", {"first": "ok", "second": "warning"})):
         assert main(["doctor", "half", "--selftest", "--here"]) == 1
         assert main(["doctor", "half", "--selftest", "--here", "--only", "first"]) == 0
@@ -253,9 +243,7 @@ def test_half_of_the_checks_not_tried_is_not_green(capsys: pytest.CaptureFixture
     assert "2 checks: 1 ok, 0 failed, 1 not tried; too few to say that it works" in said
 
 
-def test_the_command_writes_a_report_and_fails_if_a_check_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_report_and_fails_if_a_check_does(tmp_path, capsys):
     words = ["doctor", "tested", "--selftest", "--here"]
     with registered(_tested("tested", {"first": "ok", "second": "failure"})):
         assert main([*words, "-o", str(tmp_path / "report.json")]) == 1
@@ -276,8 +264,8 @@ def test_the_command_writes_a_report_and_fails_if_a_check_does(
     [({}, "", "SGK301", 2), ({"first": "warning"}, "there is no GPU", "SGK104", 3)],
 )
 def test_a_backend_without_a_self_test_or_a_device_is_told_with_a_code(
-    ends: Any, problem: str, code: str, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+    ends, problem, code, status, capsys
+):
     with registered(_tested("lacking", ends, problem)):
         assert main(["doctor", "lacking", "--selftest", "--here"]) == status
     assert code in capsys.readouterr().err
@@ -312,9 +300,7 @@ def _on_fragile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, d
     return status, json.loads(report.read_text())
 
 
-def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(tmp_path, monkeypatch):
     status, report = _on_fragile(tmp_path, monkeypatch)
     assert status == 1
     assert [one["text"] for one in report["checks"]] == [
@@ -325,16 +311,14 @@ def test_a_check_that_takes_its_process_down_keeps_no_other_from_being_made(
     assert Fragile.made == ["three"] * 3
 
 
-def test_what_was_found_before_ctrl_c_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_found_before_ctrl_c_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(Fragile, "ends", {1: KeyboardInterrupt})
     status, report = _on_fragile(tmp_path, monkeypatch)
     assert (status, report["complete"]) == (130, False)
     assert [one["name"] for one in report["checks"]] == ["0"]
 
 
-def test_checks_are_made_in_a_process_of_their_own(tmp_path: Path) -> None:
+def test_checks_are_made_in_a_process_of_their_own(tmp_path):
     report = tmp_path / "report.json"
     main(["doctor", "tensorrt", "--selftest", "--only", "driver", "-o", str(report)])
     (found,) = json.loads(report.read_text())["checks"]

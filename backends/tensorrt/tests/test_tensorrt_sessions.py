@@ -44,7 +44,7 @@ SAMPLE = [case for case in official_cases("node") if "Random" not in case.name][
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
-def test_official_cases_agree(double: Double, case: Any) -> None:
+def test_official_cases_agree(double, case):
     for inputs, _ in case.data_sets():
         feeds = case.feeds(inputs)
         expected = on_numpy(case.model, feeds)
@@ -59,7 +59,7 @@ def test_official_cases_agree(double: Double, case: Any) -> None:
 
 @pytest.mark.parametrize("name", ["squeezenet"])
 @pytest.mark.parametrize("most", [None, 9], ids=["whole", "cut"])
-def test_a_real_model_agrees(double: Double, name: str, most: int | None) -> None:
+def test_a_real_model_agrees(double, name, most):
     model = seeded_model(name)
     feeds = seeded_feeds(model, seed=1)
     with session(model, double, most) as opened:
@@ -68,16 +68,14 @@ def test_a_real_model_agrees(double: Double, name: str, most: int | None) -> Non
     np.testing.assert_allclose(found[0], on_numpy(model, feeds)[0], rtol=1e-4, atol=1e-6)
 
 
-def test_checked_sessions_let_arrays_stay_on_the_device(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checked_sessions_let_arrays_stay_on_the_device(double, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CHECKED", "1")
     x = np.ones((2, 3), np.float32)
     with session(CHAIN, double, 2) as opened:
         same(opened.run(None, {"x": x}), on_numpy(CHAIN, {"x": x}))
 
 
-def test_an_input_may_lie_on_the_device(double: Double) -> None:
+def test_an_input_may_lie_on_the_device(double):
     with session(CHAIN, double) as opened:
         same(opened.run(None, {"x": Tensor(double, X)}), on_numpy(CHAIN, {"x": X}))
         for wrong, code in ((np.zeros((3, 2), np.float32), 140), (X.astype(np.int32), 141)):
@@ -148,9 +146,7 @@ class Caller:
     [{"dynamic": "exact", "max_engines": 2}, {"dims": {"n": [1, (2, 3, 3), (1, 4, 5)]}}],
     ids=["evictions", "buckets"],
 )
-def test_threads_sessions_evictions_and_new_weights_give_no_wrong_answer(
-    double: Double, options: Any
-) -> None:
+def test_threads_sessions_evictions_and_new_weights_give_no_wrong_answer(double, options):
     version = [0]
     with (
         updatable(double, max_contexts=2, **options) as first,

@@ -18,7 +18,6 @@ from backends.tensorrt.tests.double_road import (
     session,
     summed,
 )
-from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.running.contexts import Contexts
@@ -27,7 +26,7 @@ from subgraphkit_tensorrt.running.regions import restore
 
 
 @pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
-def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double: Double) -> None:
+def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double):
     opened = Opened(PICKED, double, dims={"n": (0, 4, 640)})
     for count in (4, 640, 0, 3):
         x = (np.arange(count) % 3).astype(np.float32)
@@ -36,14 +35,14 @@ def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double: Doubl
         np.testing.assert_array_equal(z, -x)
 
 
-def test_one_engine_serves_the_range_it_was_built_for(double: Double) -> None:
+def test_one_engine_serves_the_range_it_was_built_for(double):
     opened = Opened(GROWING, double, dims={"n": (1, 4, 8)}, allow_runtime_build=False)
     opened.check(1, 8, 3)
     with pytest.raises(ExecutionError, match=r"SGK178.*\(9, 3\)"):
         opened(np.zeros((9, 3), np.float32))
 
 
-def test_a_shape_that_was_not_taken_is_set_again(double: Double) -> None:
+def test_a_shape_that_was_not_taken_is_set_again(double):
     opened, refusals = Opened(GROWING, double, dims={"n": (1, 4, 8)}), [MemoryError()]
     opened.check(2)
 
@@ -60,7 +59,7 @@ def test_a_shape_that_was_not_taken_is_set_again(double: Double) -> None:
 THREE = {"n": [(1, 1, 1), (2, 4, 8), (1, 16, 64)]}
 
 
-def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double: Double) -> None:
+def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double):
     opened = Opened(GROWING, double, dims=THREE, allow_runtime_build=False)
     chosen: list[int] = []
     double.meanwhile(
@@ -79,7 +78,7 @@ def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double:
     assert again.info()["engines"][0]["ranges"] == engine["ranges"]
 
 
-def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -> None:
+def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double):
     opened = Opened(GROWING, double, max_engines=2, dims={"n": (2, 4, 8)})
     opened.check(8, 9)
     info = opened.operator.info()
@@ -87,7 +86,7 @@ def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double: Double) -
     assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(8, 3), (9, 3)]
 
 
-def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:
+def test_the_range_grows_with_the_shapes_that_are_met(double):
     opened = Opened(GROWING, double)
     opened.check(2, 4, 3, 2, 4)
     info = opened.operator.info()
@@ -97,15 +96,13 @@ def test_the_range_grows_with_the_shapes_that_are_met(double: Double) -> None:
 
 
 @pytest.mark.parametrize(("largest", "most"), [(50, 5), (300, 8)])
-def test_few_of_many_lengths_build_an_engine(double: Double, largest: int, most: int) -> None:
+def test_few_of_many_lengths_build_an_engine(double, largest, most):
     opened = Opened(GROWING, double)
     opened.check(*np.random.default_rng(largest).integers(0, largest + 1, 300))
     assert opened.operator.info()["builds_at_run_time"] <= most
 
 
-def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(double, monkeypatch):
     opened = Opened(GROWING, double)
     build = double.trt.Builder.build_serialized_network
 
@@ -120,9 +117,7 @@ def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(
     assert [one["ranges"][0][0]["max"] for one in info["engines"]] == [(50, 3)]
 
 
-def test_the_fallback_answers_while_a_wider_engine_is_built(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fallback_answers_while_a_wider_engine_is_built(double, monkeypatch):
     with session(parsed(GROWING), double, build_behind=True) as opened:
         (step,) = opened.plan.steps
 
@@ -157,7 +152,7 @@ def test_the_fallback_answers_while_a_wider_engine_is_built(
 @pytest.mark.parametrize(
     "when", ["Builder.build_serialized_network", "Runtime.deserialize_cuda_engine"]
 )
-def test_an_engine_that_is_built_when_all_is_closed_is_let_go_of(double: Double, when: str) -> None:
+def test_an_engine_that_is_built_when_all_is_closed_is_let_go_of(double, when):
     opened = Opened(GROWING, double, build_behind=True)
     opened.check(2)
     engines = opened.operator._engines
@@ -167,7 +162,7 @@ def test_an_engine_that_is_built_when_all_is_closed_is_let_go_of(double: Double,
     assert double.live["engines"] == 0
 
 
-def test_the_engine_used_longest_ago_makes_room(double: Double) -> None:
+def test_the_engine_used_longest_ago_makes_room(double):
     opened = Opened(GROWING, double, dynamic="exact", max_engines=2)
     opened.check(1, 2, 1, 3, 1, 2)
     info = opened.operator.info()
@@ -175,7 +170,7 @@ def test_the_engine_used_longest_ago_makes_room(double: Double) -> None:
     assert sorted(one["ranges"][0][0]["max"][0] for one in info["engines"]) == [1, 2]
 
 
-def test_threads_that_meet_a_new_shape_build_once(double: Double) -> None:
+def test_threads_that_meet_a_new_shape_build_once(double):
     opened = Opened(GROWING, double, max_contexts=4)
     barrier = threading.Barrier(6)
 
@@ -189,7 +184,7 @@ def test_threads_that_meet_a_new_shape_build_once(double: Double) -> None:
     assert opened.operator.info()["builds_at_run_time"] == 1
 
 
-def test_memory_that_is_kept_is_given_up_before_a_build(double: Double) -> None:
+def test_memory_that_is_kept_is_given_up_before_a_build(double):
     double.cuda.pools = True
     opened = Opened(GROWING, double)
     for n in (100, 50):
@@ -202,9 +197,7 @@ def test_memory_that_is_kept_is_given_up_before_a_build(double: Double) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_an_engine_that_is_let_go_of_ends_after_its_last_run(
-    double: Double, *, fails: bool
-) -> None:
+def test_an_engine_that_is_let_go_of_ends_after_its_last_run(double, *, fails):
     opened = Opened(GROWING, double, dynamic="exact", max_engines=1)
     opened(X)
     nested: list[Any] = []
@@ -222,9 +215,7 @@ def test_an_engine_that_is_let_go_of_ends_after_its_last_run(
     assert (nested, double.live["engines"], caught is None) == ([None, 2], 1, not fails)
 
 
-def test_an_engine_that_is_let_go_of_while_it_is_looked_at_is_not_run(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_is_let_go_of_while_it_is_looked_at_is_not_run(double, monkeypatch):
     opened = Opened(GROWING, double, dynamic="exact", max_engines=1)
     opened(X)
     tightest, begun = PooledEngine.tightest, []
@@ -241,9 +232,7 @@ def test_an_engine_that_is_let_go_of_while_it_is_looked_at_is_not_run(
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_an_engine_that_others_let_go_of_ends_after_all_that_found_it(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_that_others_let_go_of_ends_after_all_that_found_it(double, monkeypatch):
     opened = Opened(GROWING, double, dynamic="exact", max_engines=1, max_contexts=2)
     opened(X)
     take, begun, found = Contexts.take, [], []

@@ -58,7 +58,7 @@ def _build(path: Path, *words: str, device: str = "one") -> set[str]:
     return known
 
 
-def test_a_build_knows_what_was_timed_before(tmp_path: Path) -> None:
+def test_a_build_knows_what_was_timed_before(tmp_path):
     path = tmp_path / "x.timings"
     assert _build(path, "conv") == set()
     assert _build(path, "gemm") == {"one:conv"}
@@ -67,7 +67,7 @@ def test_a_build_knows_what_was_timed_before(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["x.timings"]
 
 
-def test_what_others_kept_meanwhile_stays(tmp_path: Path) -> None:
+def test_what_others_kept_meanwhile_stays(tmp_path):
     path = tmp_path / "x.timings"
     slow, config = TimingCache(path), Config()
     attached = slow.attach(config)
@@ -77,14 +77,14 @@ def test_what_others_kept_meanwhile_stays(tmp_path: Path) -> None:
     assert _build(path) == {"one:slow", "one:quick"}
 
 
-def test_timings_of_another_device_are_not_taken(tmp_path: Path) -> None:
+def test_timings_of_another_device_are_not_taken(tmp_path):
     path = tmp_path / "x.timings"
     _build(path, "conv")
     assert _build(path, device="two") == set()
 
 
 @needs_rtx
-def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path) -> None:
+def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path):
     graph = sk.bind(sk.load(blocks()), backend="none", cache_dir=str(tmp_path / "kept"))
     library = rtx()
     # TensorRT for RTX has none, so the library passes itself off as the other one.
@@ -103,7 +103,7 @@ def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path: Path
 
 
 @needs_rtx
-def test_without_a_cache_no_timings_are_kept(tmp_path: Path) -> None:
+def test_without_a_cache_no_timings_are_kept(tmp_path):
     graph = sk.bind(sk.load(blocks()), backend="none", cache=False, cache_dir=str(tmp_path))
     library = rtx()
     other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))

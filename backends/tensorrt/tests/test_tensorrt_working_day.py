@@ -24,7 +24,6 @@ from backends.tensorrt.tests.double_road import (
     weighted,
     wide,
 )
-from backends.tensorrt.tests.tensorrt_double import Double
 from backends.tensorrt.tests.tensorrt_models import context_of
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
@@ -53,7 +52,7 @@ def contexts(opened: Opened) -> int:
 # -- CUDA graphs ---------------------------------------------------------------------------------
 
 
-def test_a_graph_is_launched_from_a_context_that_ran_no_other_shape(double: Double) -> None:
+def test_a_graph_is_launched_from_a_context_that_ran_no_other_shape(double):
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 64)})
     opened.check(2, 4, 2, 4, 2)
     assert double.cuda.launches == 2  # the smaller was recorded again when scratch memory had grown
@@ -62,9 +61,7 @@ def test_a_graph_is_launched_from_a_context_that_ran_no_other_shape(double: Doub
     np.testing.assert_array_equal(opened(X, outputs=[ON_DEVICE])[0], summed(X))
 
 
-def test_graphs_share_the_memory_of_the_lane_and_are_recorded_again_when_that_moves(
-    double: Double,
-) -> None:
+def test_graphs_share_the_memory_of_the_lane_and_are_recorded_again_when_that_moves(double):
     opened = Opened(GROWING, double, cuda_graphs="auto", dims={"n": (1, 4, 4096)})
     opened.check(2, 4096, 2, 2, 4096, 4096)
     assert double.cuda.launches == 3  # all but the first of each, and the first after it moved
@@ -72,9 +69,7 @@ def test_graphs_share_the_memory_of_the_lane_and_are_recorded_again_when_that_mo
 
 
 @pytest.mark.parametrize("sizes", [(2048, 1, 1, 1024), (1, 2048, 1024, 1)])
-def test_a_graph_is_recorded_again_when_memory_of_the_host_has_moved(
-    double: Double, sizes: tuple[int, ...]
-) -> None:
+def test_a_graph_is_recorded_again_when_memory_of_the_host_has_moved(double, sizes):
     recorded, other = (
         Opened(
             f"agraph (float[1,{read}] x) => (float[1,{made}] y) <int64[2] s = {{1, {made}}}> "
@@ -89,7 +84,7 @@ def test_a_graph_is_recorded_again_when_memory_of_the_host_has_moved(
         np.testing.assert_array_equal(y, np.full((1, of[1]), 7))
 
 
-def test_garbage_is_not_collected_while_its_thread_records(double: Double) -> None:
+def test_garbage_is_not_collected_while_its_thread_records(double):
     opened = Opened(SUM, double, cuda_graphs="auto")
     before = gc.get_threshold()
     other = Opened(SUM, double)
@@ -116,7 +111,7 @@ def test_garbage_is_not_collected_while_its_thread_records(double: Double) -> No
 # -- memory --------------------------------------------------------------------------------------
 
 
-def test_lengths_that_vary_take_a_few_times_what_the_largest_needs(double: Double) -> None:
+def test_lengths_that_vary_take_a_few_times_what_the_largest_needs(double):
     opened = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)})
     for n in (*range(1, WIDEST + 1, 23), WIDEST, *range(WIDEST, 1, -61)):
         (y,) = opened(wide(n))
@@ -130,7 +125,7 @@ def test_lengths_that_vary_take_a_few_times_what_the_largest_needs(double: Doubl
 
 
 @pytest.mark.parametrize("schedule", range(6))
-def test_streams_of_users_hold_memory_until_it_is_trimmed(double: Double, schedule: int) -> None:
+def test_streams_of_users_hold_memory_until_it_is_trimmed(double, schedule):
     double.cuda.pools = schedule > 0
     opened, cuda = Opened(WIDE, double, dims={"n": (1, 128, WIDEST)}), Cuda(double.cuda)
     streams = [cuda.create_stream() for _ in range(2)]
@@ -152,7 +147,7 @@ def test_streams_of_users_hold_memory_until_it_is_trimmed(double: Double, schedu
 # -- what is let go, and what is kept ------------------------------------------------------------
 
 
-def test_a_builder_ends_when_the_questions_are_answered(double: Double) -> None:
+def test_a_builder_ends_when_the_questions_are_answered(double):
     # A question that was not asked before in this process, whose answer is not remembered.
     graph = sk.bind(sk.load(parsed(SUM.replace("2", str(next(SIZES))))))
     options = Options(device=1)
@@ -165,7 +160,7 @@ def test_a_builder_ends_when_the_questions_are_answered(double: Double) -> None:
     assert list(double.builders) == []
 
 
-def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: Double) -> None:
+def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double):
     opened = Opened(weighted(np.eye(3)), double, refittable=True)
     first = opened.operator.serialize()
     opened(X)
@@ -180,9 +175,7 @@ def test_a_plan_is_not_kept_beside_its_engine_which_can_write_it_again(double: D
 
 
 @pytest.mark.parametrize("builder", [{}, PORTABLE])
-def test_engines_that_never_ran_are_written_with_the_weights_they_were_given(
-    double: Double, builder: dict[str, bool]
-) -> None:
+def test_engines_that_never_ran_are_written_with_the_weights_they_were_given(double, builder):
     opened = Opened(weighted(np.eye(3)), double, refittable=True, builder=builder)
     assert opened.operator.update_weights({"w": np.float32(2 * np.eye(3))})
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
@@ -190,9 +183,7 @@ def test_engines_that_never_ran_are_written_with_the_weights_they_were_given(
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_an_input_that_is_refused_costs_neither_context_nor_graph(
-    double: Double, graphs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_input_that_is_refused_costs_neither_context_nor_graph(double, graphs, monkeypatch):
     opened = Opened(SUM, double, cuda_graphs=graphs)
     for _ in range(2):
         opened(X)
@@ -212,7 +203,7 @@ def test_an_input_that_is_refused_costs_neither_context_nor_graph(
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
 
-def test_a_context_that_takes_long_to_make_holds_nobody_up(double: Double) -> None:
+def test_a_context_that_takes_long_to_make_holds_nobody_up(double):
     opened = Opened(SUM, double, max_contexts=2)
     opened(X)
     making, may_end = threading.Event(), threading.Event()
@@ -234,7 +225,7 @@ def test_a_context_that_takes_long_to_make_holds_nobody_up(double: Double) -> No
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
-def test_what_was_set_is_not_set_again(double: Double, graphs: str) -> None:
+def test_what_was_set_is_not_set_again(double, graphs):
     opened = Opened(SUM, double, cuda_graphs=graphs)
     buffer = np.empty_like(X)
     for _ in range(3):

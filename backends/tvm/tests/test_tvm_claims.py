@@ -18,12 +18,12 @@ from subgraphkit_tvm.importing import import_region
 VECTOR = "(float[4] x) => (float[4] y)"
 
 
-def test_what_tvm_can_compile_is_one_region() -> None:
+def test_what_tvm_can_compile_is_one_region():
     with open_tvm(parsed(f"g {VECTOR} {{ a = Relu(x) b = Exp(a) y = Neg(b) }}")) as session:
         assert homes(session) == [("tvm", (0, 1, 2))]
 
 
-def test_an_operator_without_a_converter_is_refused_by_name() -> None:
+def test_an_operator_without_a_converter_is_refused_by_name():
     with open_tvm(parsed(f"g {VECTOR} {{ y = Celu(x) }}")) as session:
         assert homes(session) == [("numpy", (0,))]
         assert refusals(session) == [
@@ -31,7 +31,7 @@ def test_an_operator_without_a_converter_is_refused_by_name() -> None:
         ]
 
 
-def test_the_importers_own_words_reach_the_report() -> None:
+def test_the_importers_own_words_reach_the_report():
     model = parsed(
         "g (float[1, 1, 6, 6] x) => (float[1, 1, 5, 5] y, int64[1, 1, 5, 5] i) "
         "{ y, i = MaxPool <kernel_shape = [2, 2]> (x) }"
@@ -59,16 +59,14 @@ def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_nothing_is_printed_when_the_importer_fails(
-    capsys: pytest.CaptureFixture[str], questions: list[str]
-) -> None:
+def test_nothing_is_printed_when_the_importer_fails(capsys, questions):
     with open_tvm(parsed("g (int64[4] x) => (int64[4] y) { y = Erf(x) }")) as session:
         assert homes(session) == [("numpy", (0,))]
     assert questions == ["Erf"]
     assert capsys.readouterr().out == ""
 
 
-def test_a_dimension_that_is_not_known_is_refused_until_it_is_given() -> None:
+def test_a_dimension_that_is_not_known_is_refused_until_it_is_given():
     model = parsed("g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }")
     with open_tvm(model) as session:
         assert homes(session) == [("numpy", (0,))]
@@ -113,7 +111,7 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given() -> None:
         ('(uint8[2] x) => (uint8[2] y) { y = BitShift <direction = "LEFT"> (x, x) }', "7 bits"),
     ],
 )
-def test_what_tvm_would_get_wrong_is_refused_with_the_reason(text: str, said: str) -> None:
+def test_what_tvm_would_get_wrong_is_refused_with_the_reason(text, said):
     with open_tvm(parsed(f"g {text}")) as session:
         assert homes(session) == [("numpy", (0,))]
         ((code, reason),) = refusals(session)
@@ -121,7 +119,7 @@ def test_what_tvm_would_get_wrong_is_refused_with_the_reason(text: str, said: st
     assert said in reason
 
 
-def test_upsampling_by_a_scale_that_fits_is_taken_and_one_that_is_rounded_is_not() -> None:
+def test_upsampling_by_a_scale_that_fits_is_taken_and_one_that_is_rounded_is_not():
     def model(scale: float) -> onnx.ModelProto:
         scales = np.array([1, 1, scale, scale], np.float32)
         return parsed(
@@ -137,7 +135,7 @@ def test_upsampling_by_a_scale_that_fits_is_taken_and_one_that_is_rounded_is_not
         assert "rounded" in refusals(session)[0][1]
 
 
-def test_plain_numbers_stated_by_constant_nodes_are_what_they_say() -> None:
+def test_plain_numbers_stated_by_constant_nodes_are_what_they_say():
     model = parsed(
         f"g {VECTOR} {{ c = Constant <value_float = 0.5> () d = Constant <value_floats = "
         "[1.0, 2.0, 3.0, 4.0]> () a = Add(x, c) y = Mul(a, d) }"
@@ -148,7 +146,7 @@ def test_plain_numbers_stated_by_constant_nodes_are_what_they_say() -> None:
     np.testing.assert_array_equal(y, [0.5, 1, 1.5, 2])
 
 
-def test_an_operator_of_another_domain_is_not_taken_for_its_namesake() -> None:
+def test_an_operator_of_another_domain_is_not_taken_for_its_namesake():
     node = helper.make_node("Gelu", ["x"], ["y"], domain="org.example")
     model = parsed(f"g {VECTOR} {{ y = Relu(x) }}")
     model.graph.ClearField("node")
@@ -158,13 +156,13 @@ def test_an_operator_of_another_domain_is_not_taken_for_its_namesake() -> None:
         open_tvm(model, backend="tvm")
 
 
-def test_alike_nodes_are_asked_about_once(questions: list[str]) -> None:
+def test_alike_nodes_are_asked_about_once(questions):
     chain = "".join(f"a{i + 1} = Tanh(a{i}) " for i in range(20))
     with open_tvm(parsed(f"g (float[4] a0) => (float[4] a20) {{ {chain} }}")):
         assert questions == ["Tanh"]
 
 
-def test_nothing_is_asked_again_in_the_next_process(questions: list[str]) -> None:
+def test_nothing_is_asked_again_in_the_next_process(questions):
     model = parsed("g (int64[4] x) => (int64[4] y) { a = Neg(x) y = Erf(a) }")
     with open_tvm(model, cache=True) as session:
         told = session.partitioning.refusals[1], homes(session)
@@ -175,16 +173,14 @@ def test_nothing_is_asked_again_in_the_next_process(questions: list[str]) -> Non
     assert questions == ["Neg", "Erf"]
 
 
-def test_nodes_that_read_one_value_twice_are_asked_about_apart(questions: list[str]) -> None:
+def test_nodes_that_read_one_value_twice_are_asked_about_apart(questions):
     with open_tvm(
         parsed("g (float[4] x, float[4] z) => (float[4] y) { a = Mul(x, x) y = Mul(a, z) }")
     ):
         assert questions == ["Mul", "Mul"]
 
 
-def test_an_answer_for_want_of_memory_is_not_remembered(
-    questions: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_for_want_of_memory_is_not_remembered(questions, monkeypatch):
     def full(*given: object) -> None:
         raise MemoryError
 
@@ -198,7 +194,7 @@ def test_an_answer_for_want_of_memory_is_not_remembered(
     assert questions[-1] == "Tanh"
 
 
-def test_a_region_is_right_however_many_of_its_loops_are_arranged() -> None:
+def test_a_region_is_right_however_many_of_its_loops_are_arranged():
     model, weights = dense()
     x = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
     with open_tvm(model) as session:
@@ -210,7 +206,7 @@ def test_a_region_is_right_however_many_of_its_loops_are_arranged() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "int64", "uint8", "bool"])
-def test_values_of_every_common_dtype_come_through(dtype: str) -> None:
+def test_values_of_every_common_dtype_come_through(dtype):
     data = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     name = onnx.TensorProto.DataType.Name(data).lower()
     model = parsed(
@@ -227,7 +223,7 @@ def test_values_of_every_common_dtype_come_through(dtype: str) -> None:
     np.testing.assert_array_equal(y, np.concatenate([x.T, x.T], axis=1))
 
 
-def test_nodes_that_cannot_be_built_are_found_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_cannot_be_built_are_found_by_halves(monkeypatch):
     asked = []
 
     def picky(part: Subgraph) -> Any:

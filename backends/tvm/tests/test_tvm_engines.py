@@ -4,7 +4,6 @@ import sys
 import threading
 import warnings
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,14 @@ from subgraphkit_tvm.library import quiet
 X = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
 
 
-def test_the_probe_names_the_library_and_the_processor() -> None:
+def test_the_probe_names_the_library_and_the_processor():
     found = TvmBackend.probe(deep=True)
     assert found.available
     assert found.devices[0].startswith("cpu (")
     assert "apache-tvm" in found.versions
 
 
-def test_an_engine_can_be_stored_and_serves_other_weights() -> None:
+def test_an_engine_can_be_stored_and_serves_other_weights():
     model, weights = dense()
     other, other_weights = dense(seed=5)
     with open_tvm(model) as session, open_tvm(other, backend="tvm") as second:
@@ -43,9 +42,7 @@ def test_an_engine_can_be_stored_and_serves_other_weights() -> None:
         np.testing.assert_array_equal(restored.run([X])[0], operator.run([X])[0])
 
 
-def test_a_second_session_takes_the_code_from_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_session_takes_the_code_from_the_cache(tmp_path, monkeypatch):
     model, _ = dense()
     other, weights = dense(seed=7)
     with open_tvm(model, cache=True, cache_dir=str(tmp_path)):
@@ -61,9 +58,7 @@ def test_a_second_session_takes_the_code_from_the_cache(
     np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_without_a_linker_code_is_compiled_in_memory_and_not_stored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_linker_code_is_compiled_in_memory_and_not_stored(monkeypatch):
     def no_linker(executable: Any) -> bytes:
         raise RuntimeError(f"no compiler for {type(executable).__name__}")
 
@@ -78,9 +73,7 @@ def test_without_a_linker_code_is_compiled_in_memory_and_not_stored(
     np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_a_node_that_only_fails_when_compiled_is_given_back_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_node_that_only_fails_when_compiled_is_given_back_alone(monkeypatch):
     monkeypatch.setattr(claims, "refused_by_rule", lambda node: None)
     model = parsed("g (float[4] x) => (float[4] y) { a = Relu(x) b = Sinh(a) y = Neg(b) }")
     with open_tvm(model) as session:
@@ -90,9 +83,7 @@ def test_a_node_that_only_fails_when_compiled_is_given_back_alone(
     np.testing.assert_allclose(y, -np.sinh(np.ones(4)), rtol=1e-6)
 
 
-def test_tuning_without_what_it_needs_is_refused_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_tuning_without_what_it_needs_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setattr(tuning, "_NEEDED", ("numpy", "a_library_that_nobody_has"))
     with pytest.raises(sk.SubgraphkitError, match="a_library_that_nobody_has") as caught:
         open_tvm(dense()[0], options={"tvm": {"tuning": "metaschedule"}})
@@ -100,7 +91,7 @@ def test_tuning_without_what_it_needs_is_refused_with_what_to_install(
     assert "subgraphkit-tvm[tuning]" in caught.value.hint
 
 
-def test_tuning_needs_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuning_needs_a_directory(monkeypatch):
     monkeypatch.setattr(tuning, "_NEEDED", ())
     with pytest.raises(sk.SubgraphkitError, match=r"SGK112.*tuning_dir"):
         open_tvm(dense()[0], options={"tvm": {"tuning": "metaschedule"}})
@@ -109,7 +100,7 @@ def test_tuning_needs_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(
     any(find_spec(name) is None for name in tuning._NEEDED), reason="extra 'tuning' not installed"
 )
-def test_tuning_finds_code_that_is_right_and_remembers_it(tmp_path: Path) -> None:
+def test_tuning_finds_code_that_is_right_and_remembers_it(tmp_path):
     if not tuning._json_works():
         pytest.skip("the installed apache-tvm-ffi crashes TVM when it writes records")
     model, weights = dense()
@@ -122,7 +113,7 @@ def test_tuning_finds_code_that_is_right_and_remembers_it(tmp_path: Path) -> Non
     assert (tmp_path / "database_tuning_record.json").stat().st_size > 0
 
 
-def test_only_a_thread_that_asks_to_be_quiet_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_thread_that_asks_to_be_quiet_is(capsys):
     stream = sys.stdout
     asked, done = threading.Event(), threading.Event()
 
@@ -145,7 +136,7 @@ def test_only_a_thread_that_asks_to_be_quiet_is(capsys: pytest.CaptureFixture[st
     assert sys.stdout is stream
 
 
-def test_only_what_tvm_warns_about_is_kept_from_the_user() -> None:
+def test_only_what_tvm_warns_about_is_kept_from_the_user():
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with quiet():

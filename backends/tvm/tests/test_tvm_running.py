@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ def sample(seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((5, 48)).astype(np.float32)
 
 
-def test_new_weights_are_taken_without_compiling_again() -> None:
+def test_new_weights_are_taken_without_compiling_again():
     model, weights = dense()
     x = sample()
     with open_tvm(model) as session:
@@ -37,7 +36,7 @@ def test_new_weights_are_taken_without_compiling_again() -> None:
     np.testing.assert_allclose(y, expected(changed, x), rtol=1e-5, atol=1e-5)
 
 
-def test_a_real_network_is_right_with_numpy_taking_the_rest() -> None:
+def test_a_real_network_is_right_with_numpy_taking_the_rest():
     model = seeded_model("squeezenet")
     feeds = seeded_feeds(model)
     with open_tvm(model, backend="numpy") as session:
@@ -62,9 +61,7 @@ print(os.sched_getaffinity(0) == before, dict(os.environ) == environment)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity on this system")
-def test_a_run_ties_no_thread_to_a_processor_and_leaves_the_environment_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_run_ties_no_thread_to_a_processor_and_leaves_the_environment_alone(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(dense()[0].SerializeToString())
     done = run_child([sys.executable, "-c", AFFINITY, str(path)])

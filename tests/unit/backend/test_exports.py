@@ -6,7 +6,7 @@ from subgraphkit.backend import contract, plugin_api
 from tests.scripts import run_child
 
 
-def test_listing_backends_imports_nothing_heavy() -> None:
+def test_listing_backends_imports_nothing_heavy():
     program = (
         "import sys, subgraphkit; subgraphkit.list_backends(all=True); "
         "import subgraphkit.backend.options, subgraphkit.configuration.config; "
@@ -18,5 +18,5 @@ def test_listing_backends_imports_nothing_heavy() -> None:
     assert done.stdout.split() == ["[]", "False"]
 
 
-def test_the_plugin_api_is_written_down_once() -> None:
+def test_the_plugin_api_is_written_down_once():
     assert contract.PLUGIN_API == plugin_api.PLUGIN_API

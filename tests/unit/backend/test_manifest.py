@@ -1,13 +1,10 @@
 """The manifest: reading and refusing."""
 
-from pathlib import Path
-
 import pytest
 
 from subgraphkit.backend.manifest import find_manifest, parse_manifest, read_manifest
 from subgraphkit.errors import BackendLoadError
 from subgraphkit.finding.catalogue import missing_requirements
-from tests.unit.finding.conftest import Install
 
 FULL = """
 name = "tensorrt"
@@ -39,7 +36,7 @@ help = "scratch memory"
 """
 
 
-def test_a_full_manifest_is_read() -> None:
+def test_a_full_manifest_is_read():
     manifest = parse_manifest(FULL, "tensorrt")
     assert manifest.api == (1, 0)
     assert manifest.priority == 300
@@ -74,7 +71,7 @@ def test_a_full_manifest_is_read() -> None:
     ('name = "a"\napi = "1.0"\n[options.x]\ntype = "int"\nelsewhere = {y = 1}', "texts"),
     (f'name = "a"\napi = {"[" * 5000}{"]" * 5000}', "RecursionError"),
 ])  # fmt: skip
-def test_a_bad_manifest_is_refused_with_the_place(text: str, problem: str) -> None:
+def test_a_bad_manifest_is_refused_with_the_place(text, problem):
     with pytest.raises(BackendLoadError) as caught:
         parse_manifest(text, "a")
     assert caught.value.code == "SGK116"
@@ -82,7 +79,7 @@ def test_a_bad_manifest_is_refused_with_the_place(text: str, problem: str) -> No
     assert problem in caught.value.message
 
 
-def test_a_manifest_is_read_again_only_once_it_has_changed(tmp_path: Path) -> None:
+def test_a_manifest_is_read_again_only_once_it_has_changed(tmp_path):
     path = tmp_path / "m.toml"
     path.write_text('name = "a"\napi = "1.0"')
     first = read_manifest(path, "a")
@@ -93,17 +90,17 @@ def test_a_manifest_is_read_again_only_once_it_has_changed(tmp_path: Path) -> No
     assert read_manifest(path).summary == "s"
 
 
-def test_the_manifest_is_found_without_importing_the_package(install: Install) -> None:
+def test_the_manifest_is_found_without_importing_the_package(install):
     package = install("x-dist", "x_unimportable", "raise SystemExit(3)", "", FULL)
     assert find_manifest("x_unimportable.inner:Thing") == package / "subgraphkit-backend.toml"
 
 
 @pytest.mark.parametrize("module", ["no_such_module_anywhere", "json", "sys", "__main__", ""])
-def test_a_module_without_a_manifest_has_none(module: str) -> None:
+def test_a_module_without_a_manifest_has_none(module):
     assert find_manifest(module) is None
 
 
-def test_missing_requirements_are_named_with_the_remedy() -> None:
+def test_missing_requirements_are_named_with_the_remedy():
     text = '[[requires]]\nmodule = "no_such.module"\npip = "such[cu12]"'
     requires = parse_manifest(f'name = "a"\napi = "1.0"\n{text}', "a").requires
     assert missing_requirements(requires, libraries=False) == [

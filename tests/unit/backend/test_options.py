@@ -31,7 +31,7 @@ def failure(name: str, value: object) -> OptionError:
     return caught.value
 
 
-def test_defaults_fill_in_what_is_not_given() -> None:
+def test_defaults_fill_in_what_is_not_given():
     values = validate_options("tensorrt", SCHEMA, {})
     assert list(values) == [option.name for option in SCHEMA]
     assert values["workspace"] == 2**30
@@ -61,7 +61,7 @@ def test_defaults_fill_in_what_is_not_given() -> None:
     ("profiles", {"n": [1, [1, 8, 32]]}, {"n": (1, (1, 8, 32))}),
     ("profiles", "x=1x3x224;mask=N,?,4;s=", {"x": (1, 3, 224), "mask": ("N", None, 4), "s": ()}),
 ])  # fmt: skip
-def test_values_are_read_from_python_and_from_text(name: str, given: object, typed: object) -> None:
+def test_values_are_read_from_python_and_from_text(name, given, typed):
     assert read(name, given) == typed
 
 
@@ -79,7 +79,7 @@ def test_values_are_read_from_python_and_from_text(name: str, given: object, typ
         *(("profiles", value) for value in ("1x3", [1])),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused(name: str, given: object) -> None:
+def test_a_value_of_the_wrong_type_is_refused(name, given):
     error = failure(name, given)
     assert error.code == "SGK111"
     assert repr(given) in error.message
@@ -95,26 +95,26 @@ def test_a_value_of_the_wrong_type_is_refused(name: str, given: object) -> None:
         ("device", -1, "between 0 and 7"),
     ],
 )
-def test_a_value_out_of_range_is_refused(name: str, given: object, expected: str) -> None:
+def test_a_value_out_of_range_is_refused(name, given, expected):
     error = failure(name, given)
     assert error.code == "SGK112"
     assert error.message.endswith(f"expected {expected}")
 
 
-def test_an_unknown_option_is_answered_with_the_nearest_and_the_list() -> None:
+def test_an_unknown_option_is_answered_with_the_nearest_and_the_list():
     error = failure("precison", "fp16")
     assert error.code == "SGK110"
     assert "did you mean 'precision'?" in error.message
     assert "precision, workspace, device" in error.hint
 
 
-def test_choices_may_be_numbers_given_as_text_and_limit_them() -> None:
+def test_choices_may_be_numbers_given_as_text_and_limit_them():
     assert Option("bits", "enum", 8, choices=(4, 8)).read("4", "the test") == 4
     with pytest.raises(OptionError, match="one of 1, 2"):
         Option("level", int, 1, choices=(1, 2)).read(3, "the test")
 
 
-def test_only_options_marked_so_enter_the_cache_key() -> None:
+def test_only_options_marked_so_enter_the_cache_key():
     values = validate_options("tensorrt", SCHEMA, {"device": (1, "the test")})
     assert cache_values(SCHEMA, PlainOptions(**values)) == {"precision": "fp32", "refit": False}
 
@@ -132,6 +132,6 @@ def test_only_options_marked_so_enter_the_cache_key() -> None:
         {"name": "a", "type": "int", "scope": "never"},
     ],
 )
-def test_a_declaration_that_contradicts_itself_is_refused(declaration: dict[str, object]) -> None:
+def test_a_declaration_that_contradicts_itself_is_refused(declaration):
     with pytest.raises(OptionError, match=r"option 'a'|option 'Upper'"):
         Option(**declaration)

@@ -9,7 +9,7 @@ from tests.fakes import ReferenceOperator, backend_of, extended
 from tests.models import CHAIN, parsed
 
 
-def test_a_listener_gets_every_event() -> None:
+def test_a_listener_gets_every_event():
     told: list[ProgressEvent] = []
     progress = Progress(told.append)
     progress("compiling", 1, 2, "numpy_0")
@@ -21,7 +21,7 @@ def test_a_listener_gets_every_event() -> None:
     ]
 
 
-def test_extensions_hear_of_progress_whoever_else_listens() -> None:
+def test_extensions_hear_of_progress_whoever_else_listens():
     heard: list[ProgressEvent] = []
 
     class Listening:
@@ -46,7 +46,7 @@ class _Telling(sk.SubgraphProperty):
         return ReferenceOperator(subgraph)
 
 
-def test_every_subgraph_is_reported_before_it_is_compiled_and_backends_report_meanwhile() -> None:
+def test_every_subgraph_is_reported_before_it_is_compiled_and_backends_report_meanwhile():
     told: list[ProgressEvent] = []
     backend = backend_of([_Telling], "telling")
     with sk.InferenceSession(
@@ -66,7 +66,7 @@ def test_every_subgraph_is_reported_before_it_is_compiled_and_backends_report_me
     ]
 
 
-def test_compiling_stops_before_the_next_subgraph_and_closes_what_there_is() -> None:
+def test_compiling_stops_before_the_next_subgraph_and_closes_what_there_is():
     progress = Progress(lambda event: progress.cancel() if event.phase == "thinking" else None)
     made: list[ReferenceOperator] = []
 

@@ -1,7 +1,5 @@
 """The selectors that ship with the core."""
 
-from typing import Any
-
 import pytest
 
 import subgraphkit as sk
@@ -46,7 +44,7 @@ def grown(graph: Graph, selector: sk.SubgraphSelector, seed: int = 0) -> list[in
     return [node.id for node in selector.filter([graph.nodes[i] for i in sorted(taken)])]
 
 
-def test_listed_operators_are_taken_and_others_refused_with_a_reason() -> None:
+def test_listed_operators_are_taken_and_others_refused_with_a_reason():
     selector = sk.OpSelector(block(), ["Conv", "Relu"])
     assert selector.select(block().nodes[0]) is True
     answer = selector.select(block().nodes[1])
@@ -55,7 +53,7 @@ def test_listed_operators_are_taken_and_others_refused_with_a_reason() -> None:
     assert not answer
 
 
-def test_a_predicate_may_look_at_the_node() -> None:
+def test_a_predicate_may_look_at_the_node():
     def small(node: sk.Node) -> bool | sk.Refusal:
         return node.shape(1) == (1, 1, 1, 1) or sk.Refusal("shape", "only one by one")
 
@@ -78,16 +76,14 @@ def test_a_predicate_may_look_at_the_node() -> None:
         ("Neg(r)", "", [("Conv", "BatchNormalization", "Relu?", "Relu")], [0, 1, 2]),
     ],
 )
-def test_a_pattern_takes_a_whole_chain_or_nothing(
-    last: str, outputs: str, patterns: Any, taken: list[int]
-) -> None:
+def test_a_pattern_takes_a_whole_chain_or_nothing(last, outputs, patterns, taken):
     graph = block(last, outputs)
     assert grown(graph, sk.PatternSelector(graph, patterns)) == taken
     for seed in (1, 2, 3):
         assert grown(graph, sk.PatternSelector(graph, patterns), seed) == []
 
 
-def test_a_condition_on_the_nodes_is_asked_of_each() -> None:
+def test_a_condition_on_the_nodes_is_asked_of_each():
     graph = block()
     refused = sk.Refusal("attribute", "no normalisation today")
     selector = sk.PatternSelector(
@@ -97,13 +93,13 @@ def test_a_condition_on_the_nodes_is_asked_of_each() -> None:
 
 
 @pytest.mark.parametrize("rule", [None, 1, "yes"])
-def test_a_rule_that_is_none_is_refused(rule: Any) -> None:
+def test_a_rule_that_is_none_is_refused(rule):
     with pytest.raises(ConfigError, match="the rule of OpSelector for operator 'Conv' is") as error:
         sk.OpSelector(block(), {"Conv": rule})
     assert error.value.code == "SGK121"
 
 
-def test_a_text_is_not_a_collection_of_operators() -> None:
+def test_a_text_is_not_a_collection_of_operators():
     with pytest.raises(ConfigError, match="OpSelector got the text 'Conv'") as error:
         sk.OpSelector(block(), "Conv")
     assert error.value.hint == "Write OpSelector(graph, ['Conv'])."
@@ -117,7 +113,7 @@ def test_a_text_is_not_a_collection_of_operators() -> None:
         ([["Conv"], []], "got a pattern without steps"),
     ],
 )
-def test_what_is_no_list_of_patterns_is_refused(patterns: Any, problem: str) -> None:
+def test_what_is_no_list_of_patterns_is_refused(patterns, problem):
     with pytest.raises(ConfigError, match=problem) as error:
         sk.PatternSelector(block(), patterns)
     assert error.value.code == "SGK121"
@@ -133,9 +129,7 @@ def test_what_is_no_list_of_patterns_is_refused(patterns: Any, problem: str) -> 
         ([("Conv",), ("Conv", "BatchNormalization")], 2, 1),
     ],
 )
-def test_what_cannot_be_had_is_left_out_where_a_shorter_match_remains(
-    patterns: list[tuple[str, ...]], available: int, kept: int
-) -> None:
+def test_what_cannot_be_had_is_left_out_where_a_shorter_match_remains(patterns, available, kept):
     graph = block()
     selector = sk.PatternSelector(graph, patterns)
     assert selector.select(graph.nodes[0])
@@ -143,7 +137,7 @@ def test_what_cannot_be_had_is_left_out_where_a_shorter_match_remains(
     assert [node.id for node in found] == list(range(kept))
 
 
-def test_a_pattern_that_matches_nothing_says_from_where() -> None:
+def test_a_pattern_that_matches_nothing_says_from_where():
     graph = block()
     selector = sk.PatternSelector(graph, [("Conv", "BatchNormalization", "Clip")])
     for node in (graph.nodes[0], graph.nodes[2]):

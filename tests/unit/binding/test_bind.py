@@ -12,7 +12,7 @@ import subgraphkit as sk
 from subgraphkit.backend import hookimpl
 from subgraphkit.errors import BackendError, BindError, InvalidModelError, SubgraphkitWarning
 from subgraphkit.ir import Node
-from subgraphkit.types import DataType, Shape, TensorType, ValueType
+from subgraphkit.types import DataType, TensorType, ValueType
 from tests.fakes import extended
 from tests.models import LIGHT, LINEAR, parsed
 
@@ -31,9 +31,7 @@ TWO = "g (float[batch, n] a, float[batch, 3] b) => (float[batch, m] y) { y = Con
         ({"a": ("N", None)}, ("N", "n"), ("batch", 3), (None, None)),
     ],
 )
-def test_sizes_that_are_given_hold_wherever_their_name_stands(
-    shapes: Any, a: Shape, b: Shape, y: Shape
-) -> None:
+def test_sizes_that_are_given_hold_wherever_their_name_stands(shapes, a, b, y):
     graph = sk.bind(sk.load(parsed(TWO)), shapes)
     assert (graph.shape("a"), graph.shape("b")) == (a, b)
     found = graph.shape("y") or ()
@@ -41,7 +39,7 @@ def test_sizes_that_are_given_hold_wherever_their_name_stands(
 
 
 @pytest.mark.parametrize("path", sorted(LIGHT.glob("light_*.onnx")), ids=lambda p: p.stem)
-def test_every_value_of_a_real_model_is_typed(path: object) -> None:
+def test_every_value_of_a_real_model_is_typed(path):
     graph = sk.bind(sk.load(path))  # type: ignore[arg-type]
     read = {value for inputs in graph.table.inputs for value in inputs if value}
     assert all(value in graph.types for outputs in graph.table.outputs for value in outputs)
@@ -67,16 +65,14 @@ def test_every_value_of_a_real_model_is_typed(path: object) -> None:
         ({"a": (True, 2)}, "SGK221", "dimension True, which is not a size"),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(
-    shapes: dict[str, object], code: str, told: str
-) -> None:
+def test_shapes_that_do_not_fit_are_refused(shapes, code, told):
     with pytest.raises(BindError) as refusal:
         sk.bind(sk.load(parsed(TWO)), shapes)  # type: ignore[arg-type]
     assert refusal.value.code == code
     assert told in str(refusal.value)
 
 
-def test_sizes_given_for_one_symbol_may_differ_unless_strict() -> None:
+def test_sizes_given_for_one_symbol_may_differ_unless_strict():
     text = "g (float[S, S] x, float[S] z) => (float[M, M] y) { y = Mul(x, z) }"
     model = sk.load(parsed(text))
     with pytest.warns(SubgraphkitWarning, match="sizes 4, 6") as told:
@@ -88,7 +84,7 @@ def test_sizes_given_for_one_symbol_may_differ_unless_strict() -> None:
 
 
 @pytest.mark.parametrize("name", ["?", "None", "-1", "unk__7", "??"])
-def test_a_name_that_says_nothing_names_no_dimension(name: str) -> None:
+def test_a_name_that_says_nothing_names_no_dimension(name):
     proto = parsed("g (float[A, 3, A] x) => (float[B, 3, B] y) { y = Relu(x) }")
     for value in (*proto.graph.input, *proto.graph.output):
         for dim in value.type.tensor_type.shape.dim:
@@ -101,7 +97,7 @@ def test_a_name_that_says_nothing_names_no_dimension(name: str) -> None:
     assert sk.bind(sk.load(proto), {"x[2]": 4}).shape("x") == (None, 3, 4)
 
 
-def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_read_at_every_bind(monkeypatch):
     model = sk.load(parsed(LINEAR))
     monkeypatch.setenv("SUBGRAPH_BACKEND", "none")
     first = sk.bind(model)
@@ -111,7 +107,7 @@ def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) 
     assert [choice.name for choice in second.settings.backends] == ["numpy"]
 
 
-def test_sizes_an_exporter_left_behind_do_not_outweigh_a_symbolic_dimension() -> None:
+def test_sizes_an_exporter_left_behind_do_not_outweigh_a_symbolic_dimension():
     proto = parsed("g (float[N, 4] x) => (float[1, 4] y, int64[2] s) { y = Neg(x) s = Shape(y) }")
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info("y", 1, [1, 4]))
     assert sk.bind(sk.load(proto)).shape("y") == ("N", 4)
@@ -122,7 +118,7 @@ def test_sizes_an_exporter_left_behind_do_not_outweigh_a_symbolic_dimension() ->
 @pytest.mark.parametrize(
     ("attribute", "bins"), [("", 9), ("<onesided=1>", 9), ("<onesided=0>", 16)]
 )
-def test_a_spectrum_has_one_side_unless_told_otherwise(attribute: str, bins: int) -> None:
+def test_a_spectrum_has_one_side_unless_told_otherwise(attribute, bins):
     text = (
         "g (float[1, 128, 1] x) => (y) <int64 step = {8}, int64 length = {16}> "
         f"{{ y = STFT{attribute}(x, step, , length) }}"
@@ -131,14 +127,14 @@ def test_a_spectrum_has_one_side_unless_told_otherwise(attribute: str, bins: int
     assert graph.shape("y") == (1, 15, bins, 2)
 
 
-def test_types_for_other_sizes_follow_without_another_bind() -> None:
+def test_types_for_other_sizes_follow_without_another_bind():
     graph = sk.bind(sk.load(parsed(TWO)), {"n": 5})
     assert graph.reshape({"batch": 8}, {})["y"].shape == (8, 8)  # type: ignore[union-attr]
     assert graph.reshape({}, {"a": (2, 5), "b": (2, 3)})["y"].shape == (2, 8)  # type: ignore[union-attr]
     assert graph.shape("a") == ("batch", 5)
 
 
-def test_other_sizes_that_contradict_the_model_are_told() -> None:
+def test_other_sizes_that_contradict_the_model_are_told():
     graph = sk.bind(sk.load(parsed(TWO)))
     with pytest.raises(InvalidModelError, match="SGK222"):
         graph.reshape({}, {"a": (2, 5), "b": (3, 3)})
@@ -191,13 +187,13 @@ def bound(text: str = MODEL, **shapes: Any) -> Any:
     return sk.bind(sk.load(onnx.parser.parse_model(HEADER + text)), shapes, backend="numpy")
 
 
-def test_without_an_extension_all_behind_it_is_unknown() -> None:
+def test_without_an_extension_all_behind_it_is_unknown():
     graph = bound()
     assert str(graph.types["half"]) == "unknown[...]"
 
 
 @pytest.mark.usefixtures("types")
-def test_types_flow_behind_an_operator_of_somebodys_own() -> None:
+def test_types_flow_behind_an_operator_of_somebodys_own():
     graph = bound()
     assert [str(graph.types[name]) for name in ("half", "b", "y")] == [
         "float32[N,2]",
@@ -227,7 +223,7 @@ FLOATS = DataType.FLOAT
         ([TensorType(DataType.STRING, ("N", 2))], "contradicts what is behind it"),
     ],
 )
-def test_a_wrong_answer_is_the_fault_of_its_author(types: Types, answer: Any, text: str) -> None:
+def test_a_wrong_answer_is_the_fault_of_its_author(types, answer, text):
     types.answer = answer
     with pytest.raises(BackendError, match="SGK223") as caught:
         bound()
@@ -235,7 +231,7 @@ def test_a_wrong_answer_is_the_fault_of_its_author(types: Types, answer: Any, te
     assert caught.value.backend == "acme"
 
 
-def test_what_the_model_declares_is_held_against_the_answer(types: Types) -> None:
+def test_what_the_model_declares_is_held_against_the_answer(types):
     text = MODEL.replace("<float[2, 5]", "<float[N, 2] half, float[2, 5]")
     assert str(bound(text).types["half"]) == "float32[N,2]"
     types.answer = [TensorType(FLOATS, ("N",))]
@@ -243,7 +239,7 @@ def test_what_the_model_declares_is_held_against_the_answer(types: Types) -> Non
         bound(text)
 
 
-def test_a_registered_schema_is_heard_too() -> None:
+def test_a_registered_schema_is_heard_too():
     schema = defs.OpSchema(
         "Halve",
         "com.acme",
@@ -291,9 +287,7 @@ class Halve(sk.SubgraphOperator):
 
 
 @pytest.mark.parametrize("isolate", ["none", "acme"])
-def test_it_runs_end_to_end_and_a_bundle_needs_no_extension(
-    types: Types, tmp_path: Any, isolate: str
-) -> None:
+def test_it_runs_end_to_end_and_a_bundle_needs_no_extension(types, tmp_path, isolate):
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     proto = onnx.parser.parse_model(HEADER + MODEL)
     with sk.InferenceSession(proto, [HalveBackend, "numpy"], isolate=isolate) as session:
@@ -308,7 +302,7 @@ def test_it_runs_end_to_end_and_a_bundle_needs_no_extension(
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], y)
 
 
-def test_a_result_of_another_type_is_refused(types: Types) -> None:
+def test_a_result_of_another_type_is_refused(types):
     types.answer = [TensorType(FLOATS, ("N", 1))]
     text = "m (float[N, 4] x) => (y) { y = com.acme.Halve <axis = 1> (x) }"
     proto = onnx.parser.parse_model(HEADER + text)

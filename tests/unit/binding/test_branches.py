@@ -41,7 +41,7 @@ def operators(graph: BoundModel) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_the_branch_that_is_taken_is_in_the_place_of_an_if(size: int) -> None:
+def test_the_branch_that_is_taken_is_in_the_place_of_an_if(size):
     model = parsed(SIZES)
     graph = folded(model, N=size)
     assert graph.left_out[5] == (THEN if size == 2 else ELSE)
@@ -56,23 +56,21 @@ def test_the_branch_that_is_taken_is_in_the_place_of_an_if(size: int) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-def test_an_if_stays_where_its_condition_is_open_or_nothing_is_folded() -> None:
+def test_an_if_stays_where_its_condition_is_open_or_nothing_is_folded():
     assert "If" in operators(folded(parsed(SIZES)))
     unfolded = sk.bind(sk.load(parsed(SIZES)), {"N": 2}, fold=False)
     assert "If" in operators(unfolded)
     assert unfolded.inlined is unfolded.model
 
 
-def test_other_sizes_do_not_lead_into_the_other_branch() -> None:
+def test_other_sizes_do_not_lead_into_the_other_branch():
     graph = folded(parsed(SIZES), N=2)
     assert graph.reshape({"N": 2}, {})["y"] == graph.types["y"]
     with pytest.raises(InvalidModelError, match=r"If #5 .* condition that is True; 'c' is that no"):
         graph.reshape({"N": 3}, {})
 
 
-def test_a_constant_that_decides_a_branch_cannot_be_replaced_by_one_that_decides_otherwise() -> (
-    None
-):
+def test_a_constant_that_decides_a_branch_cannot_be_replaced_by_one_that_decides_otherwise():
     x = np.ones((2, 2), np.float32)
     with sk.InferenceSession(parsed(SIZES), "numpy", shapes={"N": 2}) as session:
         with pytest.raises(WeightUpdateError, match="shapes or branches: If #5"):
@@ -81,7 +79,7 @@ def test_a_constant_that_decides_a_branch_cannot_be_replaced_by_one_that_decides
         assert session.run(None, {"x": x})[0].shape == (4, 2)
 
 
-def test_a_subgraph_a_tap_and_a_bundle_have_the_nodes_of_the_branch(tmp_path: Path) -> None:
+def test_a_subgraph_a_tap_and_a_bundle_have_the_nodes_of_the_branch(tmp_path):
     graph = folded(parsed(SIZES), N=2)
     x = np.array([[1, -2], [3, -4]], np.float32)
     wanted = np.concatenate([-abs(x), x])
@@ -99,7 +97,7 @@ def test_a_subgraph_a_tap_and_a_bundle_have_the_nodes_of_the_branch(tmp_path: Pa
         assert session.run(["y"], {"x": x})[0].tolist() == wanted.tolist()
 
 
-def test_a_branch_may_hand_out_captures_initializers_and_one_value_twice() -> None:
+def test_a_branch_may_hand_out_captures_initializers_and_one_value_twice():
     text = """
     g (float[2] x) => (float[2] p, float[2] q, float[2] r, float[2] s) <bool c = {1}> {
       p, q, r, s = If (c) <
@@ -117,7 +115,7 @@ def test_a_branch_may_hand_out_captures_initializers_and_one_value_twice() -> No
     assert [one.tolist() for one in found] == [[1, 2], [3, 4], [-1, -2], [-1, -2]]
 
 
-def test_large_weights_of_a_model_and_of_a_branch_are_shared(tmp_path: Path) -> None:
+def test_large_weights_of_a_model_and_of_a_branch_are_shared(tmp_path):
     model = parsed(
         """
         g (float[5000] x) => (float[5000] y) <bool c = {1}> {
@@ -156,7 +154,7 @@ SILERO = Path(onnx.__file__).parents[1] / "silero_vad" / "data"
 
 @pytest.mark.parametrize("backend", ["numpy", "openvino", "onednn"])
 @pytest.mark.parametrize("name", ["silero_vad_half.onnx", "silero_vad_16k_op15.onnx"])
-def test_a_network_of_nested_branches_goes_to_backends_whole(name: str, backend: str) -> None:
+def test_a_network_of_nested_branches_goes_to_backends_whole(name, backend):
     ort = pytest.importorskip("onnxruntime")
     pytest.importorskip(f"subgraphkit_{backend}")
     if not (SILERO / name).exists():
@@ -205,7 +203,7 @@ g (float[2] x) => (float[2] y, float[2] z) <bool c = {1}, bool d = {0}> {
 
 
 @pytest.mark.parametrize("x", [[1, 2], [-1, 2]])
-def test_names_that_clash_get_that_of_the_if_before_them_in_bodies_too(x: list[float]) -> None:
+def test_names_that_clash_get_that_of_the_if_before_them_in_bodies_too(x):
     graph = folded(parsed(CLASHES))
     assert operators(graph).count("If") == 1
     names = {one for row in graph.table.outputs for one in row}
@@ -221,7 +219,7 @@ def test_names_that_clash_get_that_of_the_if_before_them_in_bodies_too(x: list[f
             np.testing.assert_array_equal(one, other)
 
 
-def test_what_contradicts_itself_in_a_branch_is_left_to_run() -> None:
+def test_what_contradicts_itself_in_a_branch_is_left_to_run():
     text = """
     g (float[2] x) => (float[n] y) <bool c = {1}, float[3] w = {1, 2, 3}> {
       y = If (c) <then_branch = a () => (float[n] o) { s = Add(x, w) o = Neg(s) },
@@ -231,7 +229,7 @@ def test_what_contradicts_itself_in_a_branch_is_left_to_run() -> None:
     assert operators(folded(parsed(text))) == ["If"]
 
 
-def test_every_value_between_subgraphs_of_a_branch_is_verified() -> None:
+def test_every_value_between_subgraphs_of_a_branch_is_verified():
     x = np.array([[1, -2], [3, -4]], np.float32)
     found = verify(parsed(SIZES), {"x": x}, "numpy", per_subgraph=True, shapes={"N": 2})
     assert found.agrees

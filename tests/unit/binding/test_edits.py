@@ -1,7 +1,6 @@
 """Graph passes of extensions: what they replace, what is checked, and who sees it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,9 +80,7 @@ class Acme(sk.Backend):
         return [SiluProperty()]
 
 
-def test_a_pass_puts_an_operator_of_its_own_in_the_place_of_nodes(
-    run_pass: Callable[[Edits], None],
-) -> None:
+def test_a_pass_puts_an_operator_of_its_own_in_the_place_of_nodes(run_pass):
     expected = sk.InferenceSession(MODEL, "numpy").run(None, FEEDS)
     run_pass(silus)
     with sk.InferenceSession(MODEL, [Acme, "numpy"]) as session:
@@ -99,14 +96,14 @@ def test_a_pass_puts_an_operator_of_its_own_in_the_place_of_nodes(
         )
 
 
-def test_without_the_pass_the_graph_is_as_it_was(run_pass: Callable[[Edits], None]) -> None:
+def test_without_the_pass_the_graph_is_as_it_was(run_pass):
     run_pass(silus)
     bound = sk.bind(MODEL, backend="numpy", block=["fuse"])
     assert not bound.left_out
     assert "Sigmoid" in {node.op_type for node in bound.nodes}
 
 
-def test_nodes_are_replaced_by_nodes_and_constants(run_pass: Callable[[Edits], None]) -> None:
+def test_nodes_are_replaced_by_nodes_and_constants(run_pass):
     def halve(graph: BoundGraph) -> list[Edit]:
         (node,) = (node for node in graph.nodes if node.op_type == "Relu")
         halved = helper.make_node("Mul", [node.inputs[0], "half"], [*node.outputs])
@@ -119,7 +116,7 @@ def test_nodes_are_replaced_by_nodes_and_constants(run_pass: Callable[[Edits], N
     np.testing.assert_allclose(y, (silu + 1) / 2, rtol=1e-6)
 
 
-def test_the_reference_of_a_check_is_the_model_as_it_was(run_pass: Callable[[Edits], None]) -> None:
+def test_the_reference_of_a_check_is_the_model_as_it_was(run_pass):
     wrong = helper.make_node("Neg", ["x"], ["silu"])
     run_pass(lambda graph: silus(graph, [wrong]))
     assert verify(MODEL, FEEDS, backend="onnxruntime,numpy", reference="numpy").outcome == "differs"
@@ -127,8 +124,8 @@ def test_the_reference_of_a_check_is_the_model_as_it_was(run_pass: Callable[[Edi
 
 @pytest.mark.parametrize("isolate", ["none", "all"])
 def test_other_processes_and_bundles_have_what_the_pass_made_of_the_model(
-    run_pass: Callable[[Edits], None], tmp_path: Path, isolate: str
-) -> None:
+    run_pass, tmp_path, isolate
+):
     twice = helper.make_node("Add", ["x", "x"], ["silu"])
     run_pass(lambda graph: silus(graph, [twice]))
     with sk.InferenceSession(MODEL, "onnxruntime,numpy", isolate=isolate) as session:
@@ -166,9 +163,7 @@ def node(op_type: str, *inputs: str, outputs: Sequence[str] = ("silu",), **attri
         (lambda _: [Edit([1], [node("Transpose", "x")])], "'silu' would be float32[4,N]"),
     ],
 )
-def test_a_wrong_edit_is_the_fault_of_its_author(
-    run_pass: Callable[[Edits], None], edits: Edits, text: str
-) -> None:
+def test_a_wrong_edit_is_the_fault_of_its_author(run_pass, edits, text):
     run_pass(edits)
     with pytest.raises(BackendError, match="SGK224") as caught:
         sk.bind(MODEL, {"N": 2} if "4,N" not in text else {"N": 3}, backend="numpy")

@@ -41,7 +41,7 @@ g (float[4, 3] x) => (float[4, 2] y) <float[2, 3] w = {1, 2, 3, 4, 5, 6}, float[
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
-def test_nodes_of_constants_are_constants_by_the_names_they_had() -> None:
+def test_nodes_of_constants_are_constants_by_the_names_they_had():
     graph = sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy")
     assert dict(graph.left_out) == {
         0: "computed at bind",
@@ -56,14 +56,14 @@ def test_nodes_of_constants_are_constants_by_the_names_they_had() -> None:
     assert [node.id for node in graph.nodes[2].consumers()] == [5]
 
 
-def test_unless_told_so_a_graph_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unless_told_so_a_graph_is_left_as_it_is(monkeypatch):
     assert not sk.bind(sk.load(parsed(WEIGHTS)), fold=False).left_out
     monkeypatch.setenv("SUBGRAPH_FOLD", "off")
     assert not sk.bind(sk.load(parsed(WEIGHTS))).left_out
     assert sk.bind(sk.load(parsed(WEIGHTS)), fold=True).left_out
 
 
-def test_nothing_but_sizes_is_computed_where_no_backend_could() -> None:
+def test_nothing_but_sizes_is_computed_where_no_backend_could():
     text = """g (float[2, 3] x) => (float[2, 3] y, float[2] z) <float[3] w = {1, 2, 3}> {
       a = Sigmoid(w) s = Shape(x) c = Cast<to=1>(s) y = Add(x, a) z = Neg(c) }"""
     assert sorted(bound(text, "numpy").left_out) == [0, 1, 2, 4]
@@ -71,7 +71,7 @@ def test_nothing_but_sizes_is_computed_where_no_backend_could() -> None:
     assert sorted(alone.left_out) == [1, 2, 4]
 
 
-def test_a_report_counts_what_left_and_each_node_is_explained() -> None:
+def test_a_report_counts_what_left_and_each_node_is_explained():
     found = sk.partition(sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy"))
     head, *rest = found.report(details=True).splitlines()
     assert head.endswith("2 nodes in 1 subgraph, backends numpy (declared)")
@@ -86,7 +86,7 @@ def test_a_report_counts_what_left_and_each_node_is_explained() -> None:
         found.home_of(0)
 
 
-def test_a_subgraph_is_written_with_what_was_computed() -> None:
+def test_a_subgraph_is_written_with_what_was_computed():
     found = sk.partition(sk.bind(sk.load(parsed(WEIGHTS)), backend="numpy"))
     model = found.subgraphs[0].to_model()
     onnx.checker.check_model(model, full_check=True)
@@ -95,7 +95,7 @@ def test_a_subgraph_is_written_with_what_was_computed() -> None:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
-def test_what_was_computed_from_a_weight_follows_it(backend: str) -> None:
+def test_what_was_computed_from_a_weight_follows_it(backend):
     session = sk.InferenceSession(parsed(WEIGHTS), backend)
     plain = sk.InferenceSession(parsed(WEIGHTS), backend, fold=False)
     new = {"w": np.full((2, 3), 7, np.float32)}
@@ -106,13 +106,13 @@ def test_what_was_computed_from_a_weight_follows_it(backend: str) -> None:
     assert session.run(None, {"x": X})[0][0].tolist() == [27, 29]
 
 
-def test_what_was_computed_is_not_to_be_replaced() -> None:
+def test_what_was_computed_is_not_to_be_replaced():
     session = sk.InferenceSession(parsed(WEIGHTS), "numpy")
     with pytest.raises(WeightUpdateError, match="computed at bind from 'w'"):
         session.update_weights({"t": np.zeros((3, 2), np.float32)})
 
 
-def test_an_output_that_is_computed_is_handed_out() -> None:
+def test_an_output_that_is_computed_is_handed_out():
     text = """
     g (float[2, 3] x) => (int64[1] n, float[1] y) {
       s = Shape(x) p = ReduceProd(s) n = Identity(p) z = Cast<to=1>(n) y = Add(z, z)
@@ -125,7 +125,7 @@ def test_an_output_that_is_computed_is_handed_out() -> None:
         assert session.run(["n"], {"x": np.ones((2, 3), np.float32)})[0].tolist() == [6]
 
 
-def test_a_copy_that_is_an_output_or_seen_by_a_body_stays() -> None:
+def test_a_copy_that_is_an_output_or_seen_by_a_body_stays():
     text = """
     g (float[2] x, bool c) => (float[2] y, float[2] r) {
       y = Identity(x)
@@ -137,7 +137,7 @@ def test_a_copy_that_is_an_output_or_seen_by_a_body_stays() -> None:
     assert bound(text, "numpy").left_out == {}
 
 
-def test_dropout_that_may_train_and_random_numbers_and_quantization_stay() -> None:
+def test_dropout_that_may_train_and_random_numbers_and_quantization_stay():
     text = """
     g (float[2] x, bool t) => (a, b, c, d) <float r = {0.5}, float[2] w = {1, 2}, float s = {1},
        int8 z = {0}> {
@@ -160,7 +160,7 @@ def test_dropout_that_may_train_and_random_numbers_and_quantization_stay() -> No
         "a = Tile(w, some) b = Tile(a, some) c = Tile(b, some) y = ReduceMean<keepdims=0>(c)",
     ],
 )
-def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes: str) -> None:
+def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes):
     text = (
         "g () => (y) <int64[2] huge = {1048576, 1048576}, int64[1] many = {1073741824}, "
         f"int64[1] some = {{8192}}, float[1] w = {{1}}> {{ {nodes} }}"
@@ -173,7 +173,7 @@ def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes: str) -
     assert max(sizes) <= 64 << 10
 
 
-def test_all_that_is_computed_for_a_graph_is_bounded() -> None:
+def test_all_that_is_computed_for_a_graph_is_bounded():
     weights = " ".join(f"w{i} = ConstantOfShape(large)" for i in range(9))
     products = " ".join(f"y{i} = MatMul(x, w{i})" for i in range(9))
     outputs = ", ".join(f"y{i}" for i in range(9))
@@ -183,7 +183,7 @@ def test_all_that_is_computed_for_a_graph_is_bounded() -> None:
     assert sum(became == "computed at bind" for became in graph.left_out.values()) == 4
 
 
-def test_a_product_that_takes_long_is_left_to_run() -> None:
+def test_a_product_that_takes_long_is_left_to_run():
     proto = parsed("g () => (float[1] y) { p = MatMul(a, a) y = ReduceMax(p) }")
     large = numpy_helper.from_array(np.ones((1024, 1024), np.float32), "a")
     proto.graph.initializer.append(large)
@@ -207,7 +207,7 @@ BODY = "b (int64 i, bool c, float v) => (bool d, float w) { d = Identity(c) w = 
         f"y = Loop<body = {BODY}>(trips, yes, one)",
     ],
 )
-def test_what_takes_long_is_left_to_run_where_it_can_be_stopped(nodes: str) -> None:
+def test_what_takes_long_is_left_to_run_where_it_can_be_stopped(nodes):
     text = (
         "g () => (y) <int64[3] rows = {1, 1, 8000000}, int64[2] grid = {300, 300}, "
         "int64[1] flat = {8000000}, int64 trips = {1099511627776}, "
@@ -242,25 +242,21 @@ def outcomes() -> Mapping[str, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", AT_BIND)
-def test_a_model_that_asks_for_too_much_is_refused_before_it_gets_it(
-    outcomes: Mapping[str, tuple[str, int]], name: str
-) -> None:
+def test_a_model_that_asks_for_too_much_is_refused_before_it_gets_it(outcomes, name):
     code, mebibytes = outcomes[name]
     assert code == _OTHERWISE.get(name, "SGK216")
     assert mebibytes < _MOST_MIB
 
 
 @pytest.mark.parametrize("name", AT_THE_STEP)
-def test_a_step_that_would_make_too_much_is_refused_before_it_does(
-    outcomes: Mapping[str, tuple[str, int]], name: str
-) -> None:
+def test_a_step_that_would_make_too_much_is_refused_before_it_does(outcomes, name):
     code, mebibytes = outcomes[f"{name}, at the step"]
     assert code == "SGK217"
     assert mebibytes < _MOST_MIB
 
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime", "openvino", "onednn"])
-def test_a_value_that_feeds_make_too_large_is_refused_whoever_computes_it(backend: str) -> None:
+def test_a_value_that_feeds_make_too_large_is_refused_whoever_computes_it(backend):
     model = parsed("g (float[N, 1] a, float[1, M] b) => (float[N, M] y) { y = Add(a, b) }")
     s = sk.InferenceSession(model, backend, limits={"max_value_bytes": 40_000}, on_fallback="ok")
     assert s.run(None, {"a": _ones(100, 1), "b": _ones(1, 100)})[0].shape == (100, 100)
@@ -282,7 +278,7 @@ _STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(steps=_STEPS)
-def test_no_value_larger_than_the_limit_gets_past_bind(steps: list[tuple[str, list[int]]]) -> None:
+def test_no_value_larger_than_the_limit_gets_past_bind(steps):
     nodes, stored = [], []
     for index, (op_type, sizes) in enumerate(steps):
         read, made = f"v{index}", "y" if index == len(steps) - 1 else f"v{index + 1}"
@@ -306,7 +302,7 @@ def test_no_value_larger_than_the_limit_gets_past_bind(steps: list[tuple[str, li
     assert prod(shape) * 4 <= _MOST_BYTES
 
 
-def test_limits_are_given_like_other_settings_and_nothing_is_refused_without() -> None:
+def test_limits_are_given_like_other_settings_and_nothing_is_refused_without():
     diamond = parsed("g (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(x) y = Add(a, b) }")
     few = sk.LoadLimits(max_nodes=2)
     for call in (
@@ -328,7 +324,7 @@ def test_limits_are_given_like_other_settings_and_nothing_is_refused_without() -
         sk.config.resolve(limits="max_node=3")
 
 
-def test_weights_that_a_model_really_holds_are_not_computed() -> None:
+def test_weights_that_a_model_really_holds_are_not_computed():
     text = (
         "g (float[300] x) => (y) <float[300, 300] w = {"
         + ", ".join(["1.0"] * 90_000)

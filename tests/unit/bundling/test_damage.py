@@ -34,9 +34,7 @@ def _files(bundle: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("at", [0.0, 0.1, 0.5, 0.9, 1.0])
-def test_a_byte_that_differs_is_noticed_in_every_file(
-    bundle: Path, backend: type[Storing], at: float
-) -> None:
+def test_a_byte_that_differs_is_noticed_in_every_file(bundle, backend, at):
     for path in _files(bundle):
         sound = path.read_bytes()
         damaged = bytearray(sound)
@@ -47,9 +45,7 @@ def test_a_byte_that_differs_is_noticed_in_every_file(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
-def test_a_file_that_is_cut_short_grown_or_gone_is_noticed(
-    bundle: Path, backend: type[Storing], share: float
-) -> None:
+def test_a_file_that_is_cut_short_grown_or_gone_is_noticed(bundle, backend, share):
     for path in _files(bundle):
         sound = path.read_bytes()
         path.write_bytes(sound[: int(share * len(sound))])
@@ -64,9 +60,7 @@ def test_a_file_that_is_cut_short_grown_or_gone_is_noticed(
         path.write_bytes(sound)
 
 
-def test_a_model_is_used_as_it_was_checked_though_the_bundle_is_replaced_meanwhile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_is_used_as_it_was_checked_though_the_bundle_is_replaced_meanwhile(monkeypatch):
     x = np.ones((2, 3), np.float32)
     with sk.InferenceSession(parsed(LINEAR), shapes={"N": 2}) as session:
         want = session.run(None, {"x": x})[0]
@@ -87,7 +81,7 @@ def test_a_model_is_used_as_it_was_checked_though_the_bundle_is_replaced_meanwhi
         np.testing.assert_array_equal(opened.run(None, {"x": x})[0], want)
 
 
-def test_files_that_are_links_are_not_read(bundle: Path, backend: type[Storing]) -> None:
+def test_files_that_are_links_are_not_read(bundle, backend):
     for path in list(bundle.iterdir()):
         shutil.move(path, "aside")
         path.symlink_to(Path("aside").absolute())
@@ -96,9 +90,7 @@ def test_files_that_are_links_are_not_read(bundle: Path, backend: type[Storing])
         shutil.move("aside", path)
 
 
-def test_a_pipe_in_place_of_a_file_does_not_make_it_wait(
-    bundle: Path, backend: type[Storing]
-) -> None:
+def test_a_pipe_in_place_of_a_file_does_not_make_it_wait(bundle, backend):
     (bundle / "storing_0.engine").unlink()
     os.mkfifo(bundle / "storing_0.engine")
     assert "regular file" in _refused(bundle, backend, "SGK182").message
@@ -163,9 +155,7 @@ def _swap(members: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_manifest_that_was_edited_is_refused_even_if_its_digest_was(
-    bundle: Path, backend: type[Storing], edit: str
-) -> None:
+def test_a_manifest_that_was_edited_is_refused_even_if_its_digest_was(bundle, backend, edit):
     edited(bundle, EDITS[edit])
     with pytest.raises(sk.SubgraphkitError) as caught:
         sk.InferenceSession(bundle, backend=[backend])
@@ -173,12 +163,12 @@ def test_a_manifest_that_was_edited_is_refused_even_if_its_digest_was(
     assert backend.restorations == 0
 
 
-def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path, backend: type[Storing]) -> None:
+def test_a_folder_that_is_no_bundle_is_refused(tmp_path, backend):
     assert "there is no manifest.json in it" in _refused(tmp_path, backend, "SGK181").message
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"a": 1}'])
-def test_what_is_no_manifest_is_refused(bundle: Path, backend: type[Storing], text: bytes) -> None:
+def test_what_is_no_manifest_is_refused(bundle, backend, text):
     (bundle / "manifest.json").write_bytes(text)
     _refused(bundle, backend, "SGK181", "SGK182")
 
@@ -186,14 +176,12 @@ def test_what_is_no_manifest_is_refused(bundle: Path, backend: type[Storing], te
 # -- what it was made for ------------------------------------------------------------------------
 
 
-def test_another_device_is_refused_with_what_is_here_and_what_it_was_made_with(
-    bundle: Path,
-) -> None:
+def test_another_device_is_refused_with_what_is_here_and_what_it_was_made_with(bundle):
     error = _refused(bundle, storing(device="gpu"), "SGK186")
     assert "made with storing;cpu, here is storing;gpu" in error.hint
 
 
-def test_a_backend_may_accept_what_it_knows_to_fit(bundle: Path, expected: Any) -> None:
+def test_a_backend_may_accept_what_it_knows_to_fit(bundle, expected):
     def accepts(self: Any, made: Any, here: Any) -> bool:
         return bool(made.fingerprint == "storing;cpu" and here.fingerprint == "storing;gpu")
 
@@ -202,7 +190,7 @@ def test_a_backend_may_accept_what_it_knows_to_fit(bundle: Path, expected: Any) 
         np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
 
 
-def test_a_backend_that_cannot_say_or_restore_is_named(bundle: Path) -> None:
+def test_a_backend_that_cannot_say_or_restore_is_named(bundle):
     def broken(self: Any, *_: Any) -> Any:
         raise RuntimeError("no driver")
 
@@ -221,15 +209,13 @@ def test_a_backend_that_cannot_say_or_restore_is_named(bundle: Path) -> None:
         ({"options": {"storing": {"level": 2}}}, "'level'.* is 2 .*made with 1"),
     ],
 )
-def test_what_was_compiled_cannot_be_asked_to_be_something_else(
-    bundle: Path, backend: type[Storing], call: dict[str, Any], text: str
-) -> None:
+def test_what_was_compiled_cannot_be_asked_to_be_something_else(bundle, backend, call, text):
     with pytest.raises(BundleError, match=f"SGK185.*{text}"):
         sk.InferenceSession(bundle, **{"backend": [backend], **call})
     assert backend.restorations == 0
 
 
-def test_options_that_shape_engines_travel_and_others_do_not(backend: type[Storing]) -> None:
+def test_options_that_shape_engines_travel_and_others_do_not(backend):
     with sk.InferenceSession(
         parsed(LINEAR), backend=[backend], options={"storing": {"level": 3, "threads": 8}}
     ) as session:
@@ -248,9 +234,7 @@ def test_options_that_shape_engines_travel_and_others_do_not(backend: type[Stori
 
 
 @pytest.mark.parametrize("name", ["", "manifest.json", "model.onnx", "storing_0.engine"])
-def test_what_others_can_write_takes_a_word_of_trust(
-    bundle: Path, backend: type[Storing], name: str, expected: Any
-) -> None:
+def test_what_others_can_write_takes_a_word_of_trust(bundle, backend, name, expected):
     path = bundle / name
     path.chmod(path.stat().st_mode | 0o020)
     hint = _refused(bundle, backend, "SGK183").hint
@@ -260,9 +244,7 @@ def test_what_others_can_write_takes_a_word_of_trust(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_belongs_to_somebody_else_takes_a_word_of_trust(
-    bundle: Path, backend: type[Storing]
-) -> None:
+def test_what_belongs_to_somebody_else_takes_a_word_of_trust(bundle, backend):
     os.chown(bundle / "storing_0.engine", 12345, -1)
     assert "belongs to user 12345" in _refused(bundle, backend, "SGK183").message
     sk.InferenceSession(bundle, backend=[backend], trust=True).close()

@@ -64,7 +64,7 @@ def is_mapped(session: sk.InferenceSession) -> bool:
 
 
 @pytest.mark.parametrize("backend", INSTALLED)
-def test_mapped_and_read_the_same_bits_come_out(backend: str, tmp_path: Path) -> None:
+def test_mapped_and_read_the_same_bits_come_out(backend, tmp_path):
     bundle = exported(dense(), backend, tmp_path / "bundle")
     with sk.InferenceSession(bundle) as session:
         mapped = answers(session)
@@ -75,7 +75,7 @@ def test_mapped_and_read_the_same_bits_come_out(backend: str, tmp_path: Path) ->
         assert one.tobytes() == other.tobytes()
 
 
-def test_weights_of_ones_own_bundle_are_mapped_and_aligned(tmp_path: Path) -> None:
+def test_weights_of_ones_own_bundle_are_mapped_and_aligned(tmp_path):
     bundle = exported(dense(), "numpy", tmp_path / "bundle")
     (file,) = bundle.glob("weights.*.bin")
     assert file.stat().st_size % 4096 == 0
@@ -120,8 +120,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> _Counted:
 
 
 def test_a_file_that_is_the_same_as_when_it_was_hashed_is_not_hashed_again(
-    tmp_path: Path, counted: _Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, counted, monkeypatch
+):
     bundle = exported(dense(), "numpy", tmp_path / "bundle")
     (file,) = bundle.glob("weights.*.bin")
     size = file.stat().st_size
@@ -136,9 +136,7 @@ def test_a_file_that_is_the_same_as_when_it_was_hashed_is_not_hashed_again(
 
 
 @pytest.mark.parametrize("how", ["written in place", "copied over with its times", "put in place"])
-def test_a_file_that_was_changed_since_it_was_hashed_is_found_out(
-    how: str, tmp_path: Path, counted: _Counted
-) -> None:
+def test_a_file_that_was_changed_since_it_was_hashed_is_found_out(how, tmp_path, counted):
     bundle = exported(dense(), "numpy", tmp_path / "bundle")
     (file,) = bundle.glob("weights.*.bin")
     sk.InferenceSession(bundle).close()
@@ -157,7 +155,7 @@ def test_a_file_that_was_changed_since_it_was_hashed_is_found_out(
     assert counted.large > len(data)
 
 
-def test_what_others_can_write_is_read_and_not_mapped(tmp_path: Path) -> None:
+def test_what_others_can_write_is_read_and_not_mapped(tmp_path):
     bundle = exported(dense(), "numpy", tmp_path / "bundle")
     (file,) = bundle.glob("weights.*.bin")
     for path, mode in ((bundle, 0o777), (file, 0o666), (file, 0o660)):
@@ -169,9 +167,7 @@ def test_what_others_can_write_is_read_and_not_mapped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", INSTALLED)
-def test_a_bundle_that_is_replaced_while_it_is_mapped_keeps_answering(
-    backend: str, tmp_path: Path
-) -> None:
+def test_a_bundle_that_is_replaced_while_it_is_mapped_keeps_answering(backend, tmp_path):
     bundle = exported(dense(1), backend, tmp_path / "bundle")
     with sk.InferenceSession(bundle) as session:
         before = answers(session)
@@ -194,7 +190,7 @@ class TestLettingGo:
         onnx.save(dense(rows=8192), path)
         return path
 
-    def test_they_are_let_go_and_come_back_when_they_are_needed(self, tmp_path: Path) -> None:
+    def test_they_are_let_go_and_come_back_when_they_are_needed(self, tmp_path):
         path = self.model(tmp_path)
         with sk.InferenceSession(path, "onnxruntime") as session:
             expected = answers(session)
@@ -211,7 +207,7 @@ class TestLettingGo:
             for one, other in zip(expected, answers(session), strict=True):
                 np.testing.assert_array_equal(one, other)
 
-    def test_a_file_that_was_changed_is_no_source_of_them(self, tmp_path: Path) -> None:
+    def test_a_file_that_was_changed_is_no_source_of_them(self, tmp_path):
         path = self.model(tmp_path)
         status = path.stat()
         with sk.InferenceSession(path, "onnxruntime") as session:
@@ -226,7 +222,7 @@ class TestLettingGo:
             with pytest.raises(sk.errors.CallerError, match="SGK192"):
                 _ = session.spec
 
-    def test_a_model_that_is_in_no_file_keeps_them(self, tmp_path: Path) -> None:
+    def test_a_model_that_is_in_no_file_keeps_them(self, tmp_path):
         onnx_ir = pytest.importorskip("onnx_ir", reason="a model of another library")
         proto = dense(rows=8192)
         onnx.external_data_helper.set_external_data(proto.graph.initializer[0], "data.bin")
@@ -239,7 +235,7 @@ class TestLettingGo:
             for one, other in zip(expected, answers(session), strict=True):
                 np.testing.assert_array_equal(one, other)
 
-    def test_a_model_that_somebody_has_loaded_keeps_them(self, tmp_path: Path) -> None:
+    def test_a_model_that_somebody_has_loaded_keeps_them(self, tmp_path):
         path = self.model(tmp_path)
         model = sk.load(path)
         with sk.InferenceSession(model, "onnxruntime") as session:

@@ -117,7 +117,7 @@ def same(have: list[Any], want: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_model_on_numpy_computes_the_same_from_its_bundle(case: str) -> None:
+def test_a_model_on_numpy_computes_the_same_from_its_bundle(case):
     text, feeds = CASES[case]
     with sk.InferenceSession(parsed(text)) as session:
         want = session.run(None, feeds)
@@ -133,7 +133,7 @@ def test_a_model_on_numpy_computes_the_same_from_its_bundle(case: str) -> None:
         same(opened.run(None, feeds), want)
 
 
-def test_weights_that_only_a_body_reads_or_nobody_come_back() -> None:
+def test_weights_that_only_a_body_reads_or_nobody_come_back():
     model = parsed(
         "m (bool c, float[2, 64] x) => (float[2, 64] y) { y = If(c) <"
         "then_branch = a () => (float[2, 64] r) { r = MatMul(x, w) }, "
@@ -151,7 +151,7 @@ def test_weights_that_only_a_body_reads_or_nobody_come_back() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0, 1024])
-def test_a_model_with_weights_in_files_needs_them_no_more(threshold: int) -> None:
+def test_a_model_with_weights_in_files_needs_them_no_more(threshold):
     model = parsed(
         "m (float[4, 64] x) => (float[n, 64] y) { a = MatMul(x, w) y = Reshape(a, shape) }"
     )
@@ -177,7 +177,7 @@ def test_a_model_with_weights_in_files_needs_them_no_more(threshold: int) -> Non
         assert opened.get_outputs() == types
 
 
-def test_shapes_of_the_bind_and_open_dimensions_are_those_of_the_bundle() -> None:
+def test_shapes_of_the_bind_and_open_dimensions_are_those_of_the_bundle():
     for shapes, batches in (({"N": 3}, [3]), ({"x": (3, 4)}, [3]), (None, [1, 5])):
         with sk.InferenceSession(parsed(CHAIN), shapes=shapes) as session:
             session.export("bundle", overwrite=True)
@@ -189,9 +189,7 @@ def test_shapes_of_the_bind_and_open_dimensions_are_those_of_the_bundle() -> Non
                 np.testing.assert_array_equal(opened.run(None, {"x": x})[0], np.zeros_like(x))
 
 
-def test_engines_are_restored_and_nothing_is_compiled(
-    bundle: Path, backend: type[Storing], expected: Any
-) -> None:
+def test_engines_are_restored_and_nothing_is_compiled(bundle, backend, expected):
     with sk.InferenceSession(bundle, backend=[backend]) as opened:
         np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
         assert [one.backend for one in opened.partitioning.subgraphs] == [
@@ -204,9 +202,7 @@ def test_engines_are_restored_and_nothing_is_compiled(
     assert (backend.compilations, backend.restorations) == (0, 2)
 
 
-def test_weights_that_engines_have_are_left_out_and_said_to_be(
-    bundle: Path, backend: type[Storing]
-) -> None:
+def test_weights_that_engines_have_are_left_out_and_said_to_be(bundle, backend):
     assert {path.name for path in bundle.iterdir()} == {
         "manifest.json",
         "model.onnx",
@@ -222,9 +218,7 @@ def test_weights_that_engines_have_are_left_out_and_said_to_be(
     assert "Open the bundle" in caught.value.hint
 
 
-def test_new_weights_for_an_engine_that_is_restored_take_all_that_it_is_compiled_from(
-    backend: type[Storing],
-) -> None:
+def test_new_weights_for_an_engine_that_is_restored_take_all_that_it_is_compiled_from(backend):
     model = parsed("m (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = MatMul(a, v) }")
     for name in "wv":
         model.graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=F), name))
@@ -243,8 +237,8 @@ def test_new_weights_for_an_engine_that_is_restored_take_all_that_it_is_compiled
 
 
 def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
-    monkeypatch: pytest.MonkeyPatch, backend: type[Storing], bundle: Path, expected: Any
-) -> None:
+    monkeypatch, backend, bundle, expected
+):
     # Were another subgraph to fail afterwards, the old weights could not be put back.
     asked: list[str] = []
 
@@ -265,9 +259,7 @@ def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
     (LINEAR, {"bias": np.array([1, 2], F)}, (2, 3)),
     (STATED, {"k": np.array([8, 9], F)}, (2,)),
 ], ids=["large", "small", "stated"])  # fmt: skip
-def test_weights_that_were_replaced_are_exported_as_they_are_now(
-    text: str | None, fresh: dict[str, Any], shape: tuple[int, ...]
-) -> None:
+def test_weights_that_were_replaced_are_exported_as_they_are_now(text, fresh, shape):
     feeds = {"x": np.ones(shape, F)}
     with sk.InferenceSession(wide() if text is None else parsed(text), backend="numpy") as session:
         session.export("bundle")
@@ -280,8 +272,8 @@ def test_weights_that_were_replaced_are_exported_as_they_are_now(
 
 
 def test_what_a_subgraph_moved_to_the_fallback_computes_is_exported_without_an_engine(
-    backend: type[Storing], monkeypatch: pytest.MonkeyPatch, expected: Any
-) -> None:
+    backend, monkeypatch, expected
+):
     def broken(*_: Any) -> Any:
         raise RuntimeError("out of order")
 
@@ -316,9 +308,7 @@ class Gone(Storing):
         ([BackendChoice("storing", optional=True, target=Gone)], {}),
     ],
 )
-def test_a_bundle_says_which_backend_it_cannot_run_without(
-    bundle: Path, chosen: Any, settings: dict[str, Any]
-) -> None:
+def test_a_bundle_says_which_backend_it_cannot_run_without(bundle, chosen, settings):
     with pytest.raises(
         BackendUnavailableError, match=r"2 of its 3 .*'storing'.*no device"
     ) as caught:

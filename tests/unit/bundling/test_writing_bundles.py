@@ -17,7 +17,7 @@ from subgraphkit.bundling import check_target, writing
 from subgraphkit.errors import BundleError, CompileError
 from subgraphkit.storing.files import claimed
 from tests.ready import python_command
-from tests.storing import Storing, storing
+from tests.storing import storing
 from tests.unit.bundling.conftest import X, wide
 
 
@@ -31,7 +31,7 @@ def _computes(place: str | Path = "bundle") -> bool:
         return opened.run(None, {"x": X})[0].shape == (2, 64)
 
 
-def test_folders_above_are_made_and_an_empty_one_is_taken() -> None:
+def test_folders_above_are_made_and_an_empty_one_is_taken():
     _export("a/b/bundle")
     Path("empty").mkdir()
     _export(Path("empty"))
@@ -39,7 +39,7 @@ def test_folders_above_are_made_and_an_empty_one_is_taken() -> None:
     assert _computes("empty")
 
 
-def test_a_bundle_is_replaced_only_if_asked_and_leaves_nothing_behind() -> None:
+def test_a_bundle_is_replaced_only_if_asked_and_leaves_nothing_behind():
     _export()
     with pytest.raises(BundleError, match=r"SGK180.*there is a bundle already"):
         _export()
@@ -50,7 +50,7 @@ def test_a_bundle_is_replaced_only_if_asked_and_leaves_nothing_behind() -> None:
     assert _computes()
 
 
-def test_anything_but_a_bundle_is_never_replaced() -> None:
+def test_anything_but_a_bundle_is_never_replaced():
     Path("bundle").mkdir()
     Path("bundle/thesis.tex").write_text("years")
     Path("file").write_text("a file")
@@ -63,7 +63,7 @@ def test_anything_but_a_bundle_is_never_replaced() -> None:
 
 
 @pytest.mark.parametrize("stranger", ["notes.txt", "tokenizer.json", ".git", "x.engine/y"])
-def test_a_bundle_with_something_else_beside_it_is_not_replaced(stranger: str) -> None:
+def test_a_bundle_with_something_else_beside_it_is_not_replaced(stranger):
     _export()
     (Path("bundle") / stranger).parent.mkdir(exist_ok=True)
     (Path("bundle") / stranger).write_text("years")
@@ -72,7 +72,7 @@ def test_a_bundle_with_something_else_beside_it_is_not_replaced(stranger: str) -
     assert (Path("bundle") / stranger).read_text() == "years"
 
 
-def test_links_are_not_written_through_and_not_replaced() -> None:
+def test_links_are_not_written_through_and_not_replaced():
     _export()
     Path("empty").mkdir()
     for place in ("bundle", "empty", "nowhere"):
@@ -84,7 +84,7 @@ def test_links_are_not_written_through_and_not_replaced() -> None:
     assert _computes()
 
 
-def test_the_folder_one_is_in_is_not_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_one_is_in_is_not_taken_away(monkeypatch):
     Path("here").mkdir()
     monkeypatch.chdir("here")
     for place in ("", ".", Path.cwd()):
@@ -95,16 +95,14 @@ def test_the_folder_one_is_in_is_not_taken_away(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("place", ["file/bundle", "file/a/b", "a\0b", "x" * 300])
-def test_a_place_that_can_be_no_folder_is_refused_before_anything_is_written(place: str) -> None:
+def test_a_place_that_can_be_no_folder_is_refused_before_anything_is_written(place):
     Path("file").write_text("a file")
     with pytest.raises(BundleError, match=r"SGK180") as caught:
         check_target(Path(place))
     assert "Name another folder" in caught.value.hint
 
 
-def test_what_another_process_put_there_meanwhile_is_not_replaced(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_another_process_put_there_meanwhile_is_not_replaced(monkeypatch):
     real = writing.write_bundled_model
 
     def late(*arguments: Any) -> bytes:
@@ -119,7 +117,7 @@ def test_what_another_process_put_there_meanwhile_is_not_replaced(
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
-def test_nobody_else_may_write_to_what_was_written() -> None:
+def test_nobody_else_may_write_to_what_was_written():
     before = os.umask(0)
     try:
         _export()
@@ -133,9 +131,7 @@ def test_nobody_else_may_write_to_what_was_written() -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 @pytest.mark.parametrize("call", range(5))
-def test_a_disk_that_fails_leaves_nothing_or_what_was_there(
-    monkeypatch: pytest.MonkeyPatch, code: int, call: int
-) -> None:
+def test_a_disk_that_fails_leaves_nothing_or_what_was_there(monkeypatch, code, call):
     _export()
     kept = {path.name: path.read_bytes() for path in Path("bundle").iterdir()}
     real, calls = os.fsync, iter(range(99))
@@ -180,7 +176,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_kill_at_any_step_leaves_all_of_a_bundle_or_none() -> None:
+def test_a_kill_at_any_step_leaves_all_of_a_bundle_or_none():
     onnx.save(wide(), "wide.onnx")
     ended, whole = 1, 0
     with subprocess.Popen(
@@ -205,7 +201,7 @@ def test_a_kill_at_any_step_leaves_all_of_a_bundle_or_none() -> None:
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
-def test_what_somebody_else_is_writing_or_has_written_is_left_alone() -> None:
+def test_what_somebody_else_is_writing_or_has_written_is_left_alone():
     live, dead, foreign = (Path(f".bundle.{digit * 16}.part") for digit in "123")
     for folder in (live, dead, foreign, Path(f".other.{'1' * 16}.part")):
         folder.mkdir()
@@ -223,7 +219,7 @@ def test_what_somebody_else_is_writing_or_has_written_is_left_alone() -> None:
     assert not live.exists()
 
 
-def test_who_still_reads_a_bundle_that_was_replaced_finds_no_other_weights() -> None:
+def test_who_still_reads_a_bundle_that_was_replaced_finds_no_other_weights():
     _export()
     former = sk.load("bundle/model.onnx").graph.constants["w1"]
     with sk.InferenceSession(wide(), shapes={"N": 2}) as session:
@@ -234,8 +230,8 @@ def test_who_still_reads_a_bundle_that_was_replaced_finds_no_other_weights() -> 
 
 
 def test_a_subgraph_without_an_engine_yet_is_told_and_compiled_when_it_is_opened(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, backend: type[Storing]
-) -> None:
+    caplog, monkeypatch, backend
+):
     monkeypatch.setattr("tests.storing.ProgramOperator.serialize", lambda self: None)
     with sk.InferenceSession(wide(), backend=[backend], shapes={"N": 2}) as session:
         session.export("bundle")
@@ -246,7 +242,7 @@ def test_a_subgraph_without_an_engine_yet_is_told_and_compiled_when_it_is_opened
     assert (backend.compilations, backend.restorations) == (2, 0)
 
 
-def test_an_engine_that_cannot_be_stored_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_cannot_be_stored_is_an_error(monkeypatch):
     for made, text in ((7, "returned a int"), (None, "out of memory")):
 
         def serialize(self: Any, made: Any = made) -> Any:

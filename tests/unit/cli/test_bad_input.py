@@ -2,17 +2,11 @@
 
 import json
 import time
-from pathlib import Path
-
-import pytest
 
 from tests.interrupting import heard
-from tests.unit.cli.conftest import Cli, Install
 
 
-def test_a_backend_whose_import_raises_is_told_when_it_is_named(
-    new_process: Cli, install: Install, linear: Path
-) -> None:
+def test_a_backend_whose_import_raises_is_told_when_it_is_named(new_process, install, linear):
     install("broken", "raise ImportError('libvendor.so.4 is missing')")
     ended = new_process("run", linear, "--backend", "broken,numpy")
     assert (ended.code, ended.out) == (3, "")
@@ -24,7 +18,7 @@ def test_a_backend_whose_import_raises_is_told_when_it_is_named(
     assert new_process("run", linear).code == 0
 
 
-def test_a_bug_is_told_as_a_bug(cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_told_as_a_bug(cli, linear, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("unexpected")
 
@@ -37,9 +31,7 @@ def test_a_bug_is_told_as_a_bug(cli: Cli, linear: Path, monkeypatch: pytest.Monk
     assert "Traceback" in cli("plan", linear, "--debug").err
 
 
-def test_an_interruption_has_its_own_exit_code(
-    cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_has_its_own_exit_code(cli, linear, monkeypatch):
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -48,9 +40,7 @@ def test_an_interruption_has_its_own_exit_code(
     assert (ended.code, ended.out, ended.err) == (130, "", "error: interrupted\n")
 
 
-def test_an_interruption_that_python_drops_strikes_again(
-    cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_that_python_drops_strikes_again(cli, linear, monkeypatch):
     class Interrupted:
         def __del__(self) -> None:
             raise KeyboardInterrupt
@@ -65,9 +55,7 @@ def test_an_interruption_that_python_drops_strikes_again(
     assert (ended.code, ended.out, ended.err) == (130, "", "error: interrupted\n")
 
 
-def test_an_interruption_that_a_library_takes_for_its_own_fault_is_one(
-    cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_that_a_library_takes_for_its_own_fault_is_one(cli, linear, monkeypatch):
     def load(*_: object, **__: object) -> None:
         error = ImportError("no such library")
         error.__context__ = KeyboardInterrupt()

@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,15 +12,12 @@ from subgraphkit.cli.reporting import EXIT_CODES, ExitCode, exit_code_of
 from subgraphkit.errors import CODES, CompileError, InternalError, SubgraphkitError
 from tests.ready import python_command
 from tests.scripts import run_child
-from tests.unit.cli.conftest import Cli, Install
 
 HEAVY = ("numpy", "onnx", "networkx", "pluggy", "ml_dtypes", "filelock", "platformdirs")
 
 
 @pytest.mark.parametrize("command", PURPOSES)
-def test_the_help_of_every_command_begins_with_examples_that_can_be_parsed(
-    cli: Cli, command: str
-) -> None:
+def test_the_help_of_every_command_begins_with_examples_that_can_be_parsed(cli, command):
     ended = cli(*command.split(), "--help")
     assert ended.code == 0
     first, *lines = ended.out.splitlines()[:3]
@@ -33,14 +29,14 @@ def test_the_help_of_every_command_begins_with_examples_that_can_be_parsed(
         assert "does not take '--no-such-option'" in ended.err
 
 
-def test_the_help_lists_every_exit_code(cli: Cli) -> None:
+def test_the_help_lists_every_exit_code(cli):
     out = cli("--help").out
     for code, meaning in EXIT_CODES.items():
         assert f"{int(code):>3}  {meaning}" in out
     assert set(EXIT_CODES) == set(ExitCode)
 
 
-def test_the_first_screen_and_the_commands_are_few(cli: Cli) -> None:
+def test_the_first_screen_and_the_commands_are_few(cli):
     screen = cli("--help").out.partition("commands:")[2].partition("exit codes:")[0]
     first = re.findall(r"^    ([a-z][\w-]*)", screen, re.MULTILINE)
     assert first == [name for name in PURPOSES if " " not in name] + [*GROUPS]
@@ -54,7 +50,7 @@ def test_the_first_screen_and_the_commands_are_few(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "words", [["--help"], ["author", "--help"], ["list", "--all"], ["doctor", "--settings"]]
 )
-def test_quick_commands_import_nothing_heavy(words: list[str]) -> None:
+def test_quick_commands_import_nothing_heavy(words):
     program = (
         f"import sys; from subgraphkit.cli import main; code = main({words!r})\n"
         f"print([m for m in {HEAVY} if m in sys.modules], code, file=sys.stderr)"
@@ -63,7 +59,7 @@ def test_quick_commands_import_nothing_heavy(words: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == "[] 0"
 
 
-def test_every_error_has_an_exit_code() -> None:
+def test_every_error_has_an_exit_code():
     def classes(base: type[SubgraphkitError]) -> list[type[SubgraphkitError]]:
         return [base, *(c for sub in base.__subclasses__() for c in classes(sub))]
 
@@ -72,7 +68,7 @@ def test_every_error_has_an_exit_code() -> None:
         assert exit_code_of(cls) is not ExitCode.OK
 
 
-def test_exit_codes_tell_whose_turn_it_is() -> None:
+def test_exit_codes_tell_whose_turn_it_is():
     assert exit_code_of(CompileError("SGK130", "x", backend="b")) is ExitCode.FAILURE
     assert exit_code_of(InternalError("x")) is ExitCode.BUG
     assert exit_code_of(KeyError("x")) is ExitCode.BUG
@@ -90,16 +86,14 @@ def test_exit_codes_tell_whose_turn_it_is() -> None:
         (">&- 2>&-", 2, ""),
     ],
 )
-def test_a_stream_that_takes_nothing_is_told_without_a_traceback(
-    redirection: str, code: int, said: str
-) -> None:
+def test_a_stream_that_takes_nothing_is_told_without_a_traceback(redirection, code, said):
     command = f"exec {shlex.quote(sys.executable)} -m subgraphkit list {redirection}"
     done = run_child(["sh", "-c", command], status=code)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_leaves_is_no_error(linear: Path) -> None:
+def test_a_reader_that_leaves_is_no_error(linear):
     command = python_command("-m", "subgraphkit", "plan", str(linear))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -131,7 +125,7 @@ def subgraphkit_doctor():
 """
 
 
-def test_an_extension_adds_a_command(new_process: Cli, install: Install) -> None:
+def test_an_extension_adds_a_command(new_process, install):
     install("greeter", COMMAND, group="subgraphkit.plugins")
     assert new_process("greet", "world").out == "hello world\n"
     assert new_process("greet", "nobody").code == 1
@@ -139,7 +133,7 @@ def test_an_extension_adds_a_command(new_process: Cli, install: Install) -> None
     assert "did you mean 'greet'" in new_process("gret").err
 
 
-def test_an_extension_adds_a_check(new_process: Cli, install: Install) -> None:
+def test_an_extension_adds_a_check(new_process, install):
     install("greeter", COMMAND, group="subgraphkit.plugins")
     ended = new_process("doctor", "numpy")
     assert ended.code == 1
@@ -150,7 +144,7 @@ def test_an_extension_adds_a_check(new_process: Cli, install: Install) -> None:
 @pytest.mark.parametrize(
     "found", ['"nobody"', '[("greeting", "ok", "", "")]', '[Check("greeting", "bad", "nobody")]']
 )
-def test_what_is_no_check_stops_no_others(new_process: Cli, install: Install, found: str) -> None:
+def test_what_is_no_check_stops_no_others(new_process, install, found):
     module = COMMAND[: COMMAND.index("    return [Check")] + f"    return {found}\n"
     install("greeter", module, group="subgraphkit.plugins")
     ended = new_process("doctor", "numpy")

@@ -13,7 +13,7 @@ import pytest
 import subgraphkit as sk
 from tests.models import DIAMOND, LINEAR, parsed
 from tests.storing import Storing, storing
-from tests.unit.cli.conftest import Cli, Install
+from tests.unit.cli.conftest import Cli
 
 WORDS = ("linear.onnx", "--symbol", "N=3")
 
@@ -51,7 +51,7 @@ def data_of(cli: Cli, *words: object) -> Any:
     return json.loads(ended.out)["data"]
 
 
-def test_what_is_built_is_found_by_the_next_bind(cli: Cli, backend: type[Storing]) -> None:
+def test_what_is_built_is_found_by_the_next_bind(cli, backend):
     (row,) = data_of(cli, "build", *WORDS, "--backend", "stores")["subgraphs"]
     assert (row["backend"], row["nodes"], row["engine"]) == ("stores", 2, "built")
     assert backend.compilations == 1
@@ -60,9 +60,7 @@ def test_what_is_built_is_found_by_the_next_bind(cli: Cli, backend: type[Storing
     assert backend.compilations == 1
 
 
-def test_the_engine_itself_can_be_written(
-    cli: Cli, backend: type[Storing], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_engine_itself_can_be_written(cli, backend, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CACHE", "off")
     monkeypatch.setattr("tests.storing.compiled", lambda subgraph: Bare())
     data = data_of(cli, "build", *WORDS, "--backend", "stores", "--engine", "model.engine")
@@ -73,7 +71,7 @@ def test_the_engine_itself_can_be_written(
 BUNDLED = (*WORDS, "--backend", "numpy")
 
 
-def test_what_build_writes_is_opened_by_run_and_in_python(cli: Cli) -> None:
+def test_what_build_writes_is_opened_by_run_and_in_python(cli):
     assert data_of(cli, "build", *BUNDLED, "--bundle", "out")["bundle"] == "out"
     x = np.ones((3, 3), np.float32)
     np.save("x.npy", x)
@@ -87,7 +85,7 @@ def test_what_build_writes_is_opened_by_run_and_in_python(cli: Cli) -> None:
         np.testing.assert_array_equal(opened.run(None, {"x": x})[0], want)
 
 
-def test_a_name_that_is_a_backend_is_one_even_beside_a_folder_called_like_it(cli: Cli) -> None:
+def test_a_name_that_is_a_backend_is_one_even_beside_a_folder_called_like_it(cli):
     cli("build", *BUNDLED, "--bundle", "numpy")
     assert "backends" in data_of(cli, "list", "numpy")
 
@@ -111,9 +109,7 @@ def _plan(cli: Cli, *words: object) -> dict[str, Any]:
     return data
 
 
-def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(
-    cli: Cli, tmp_path: Path
-) -> None:
+def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(cli, tmp_path):
     proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
     weight = np.zeros(1500, np.float32)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
@@ -128,9 +124,7 @@ def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(
     assert cli("plan", str(path), "--backend", "numpy", "--data-root", "store").code == 0
 
 
-def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(
-    cli: Cli, diamond: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(cli, diamond, monkeypatch):
     told = sk.partition(sk.bind(sk.load(diamond), backend="numpy")).memory()
     data = _plan(cli, diamond, "--backend", "numpy", "--memory")
     assert data["memory"] == json.loads(json.dumps(told.to_dict()))
@@ -169,7 +163,7 @@ g (float[?, 1, ?, ?] x) => (y) {
 """
 
 
-def test_sizes_that_nobody_gave_leave_windows_something_to_slide_over(cli: Cli) -> None:
+def test_sizes_that_nobody_gave_leave_windows_something_to_slide_over(cli):
     proto = parsed(WINDOWS.replace("[?", "[A").replace("?", "A"))
     proto.graph.initializer.append(
         onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [4], [1, 1, 3, 3])
@@ -208,9 +202,7 @@ class Plugin(sk.Backend):
 """
 
 
-def test_a_backend_that_fails_to_compile_is_a_failure(
-    new_process: Cli, install: Install, linear: Path
-) -> None:
+def test_a_backend_that_fails_to_compile_is_a_failure(new_process, install, linear):
     install("loud", PRINTS)
     ended = new_process("run", linear, "--backend", "loud", FAIL="1")
     assert (ended.code, ended.out) == (6, "")
@@ -221,7 +213,7 @@ def test_a_backend_that_fails_to_compile_is_a_failure(
     assert "Traceback" in shown.err
 
 
-def test_a_spec_is_written_that_opens_the_session_that_the_words_describe(cli: Cli) -> None:
+def test_a_spec_is_written_that_opens_the_session_that_the_words_describe(cli):
     Path("models").mkdir()
     onnx.save(parsed(LINEAR), "models/m.onnx")
     words = ("--backend", "numpy", "--symbol", "N=3", "--set", "threads=2", "--warm-up")
@@ -244,9 +236,7 @@ def test_a_spec_is_written_that_opens_the_session_that_the_words_describe(cli: C
     assert told["data"]["spec"]["source"] == "models/m.onnx"
 
 
-def test_a_plan_is_measured_once_written_and_followed(
-    cli: Cli, linear: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_is_measured_once_written_and_followed(cli, linear, tmp_path, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "plan.json"
     backend = "numpy:max_loop_iterations=9"
@@ -305,7 +295,7 @@ def package(cli: Cli) -> Path:
     return folder
 
 
-def test_what_is_written_is_current_until_the_manifest_changes(cli: Cli, package: Path) -> None:
+def test_what_is_written_is_current_until_the_manifest_changes(cli, package):
     assert cli("author", "manifest", "check", package).out.endswith("current\n")
     changed = MANIFEST.replace('["n"]', '["m"]')
     for manifest in (changed, MANIFEST[: MANIFEST.index("[options")]):
@@ -316,7 +306,7 @@ def test_what_is_written_is_current_until_the_manifest_changes(cli: Cli, package
         assert cli("author", "manifest", "check", package).code == 0
 
 
-def test_another_formatting_is_no_other_meaning(cli: Cli, package: Path) -> None:
+def test_another_formatting_is_no_other_meaning(cli, package):
     path = package / "backend_options.py"
     text = path.read_text(encoding="utf-8")
     other = text.replace('names: tuple[str, ...] = ("n",)', "names: tuple[str, ...] = (\n'n',)")

@@ -3,8 +3,6 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import pytest
 
 from subgraphkit.comparing import Benchmark, Measured, Schedule
 from tests.models import parsed
-from tests.unit.cli.conftest import ROOT, Cli, Ended, Install
+from tests.unit.cli.conftest import ROOT, Ended
 
 TWICE = """
 twice (float[2, 4] x) => (float[2, 4] y) {
@@ -61,9 +59,7 @@ def _data(ended: Ended, command: str, code: int = 0) -> Any:
     return document["data"]
 
 
-def test_verify_names_the_subgraph_at_fault(
-    new_process: Cli, install: Install, linear: Path
-) -> None:
+def test_verify_names_the_subgraph_at_fault(new_process, install, linear):
     install("matmul", WRONG)
     words = ("verify", linear, "--backend", "matmul")
     ended = new_process(*words, "--per-subgraph", OFF="0.5")
@@ -79,8 +75,8 @@ def test_verify_names_the_subgraph_at_fault(
 
 
 def test_the_command_that_bisect_ends_with_reproduces_what_it_found(
-    cli: Cli, new_process: Cli, install: Install, tmp_path: Path
-) -> None:
+    cli, new_process, install, tmp_path
+):
     source = ROOT / "tests" / "unit" / "comparing" / "planted.py"
     install("planted", source.read_text(encoding="utf-8"))
     onnx.save(parsed(TWICE), tmp_path / "twice.onnx")
@@ -102,9 +98,7 @@ def test_the_command_that_bisect_ends_with_reproduces_what_it_found(
     assert cli(*again).code == 0
 
 
-def test_verify_nan_names_the_first_node_on_both_sides(
-    cli: Cli, array_file: Callable[[Any], Path]
-) -> None:
+def test_verify_nan_names_the_first_node_on_both_sides(cli, array_file):
     onnx.save(parsed("g (float[3] x) => (float[3] y) { a = Log(x)  y = Neg(a) }"), "log.onnx")
     words = ("verify", "log.onnx", "--nan", "--backend", "numpy:max_loop_iterations=9", "--input")
     bad = array_file(np.array([-1, 0, 4], np.float32))
@@ -120,9 +114,7 @@ def test_verify_nan_names_the_first_node_on_both_sides(
     assert cli(*words, f"x={good}").code == 0
 
 
-def test_bench_shows_backends_side_by_side(
-    new_process: Cli, install: Install, linear: Path, tmp_path: Path
-) -> None:
+def test_bench_shows_backends_side_by_side(new_process, install, linear, tmp_path):
     install("matmul", WRONG)
     page = tmp_path / "bench.html"
     words = ("--repeat", 1, "--warmup", 0, "--json", "--html", page)
@@ -138,8 +130,8 @@ def test_bench_shows_backends_side_by_side(
 
 
 def test_bench_measures_what_is_configured_and_every_backend_that_is_ready(
-    cli: Cli, linear: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    cli, linear, monkeypatch
+):
     asked: list[object] = []
 
     def listen(model: object, feeds: object, selections: list[object], **_: object) -> Benchmark:
@@ -152,9 +144,7 @@ def test_bench_measures_what_is_configured_and_every_backend_that_is_ready(
     assert {"numpy", "onnxruntime"} <= {*asked}
 
 
-def test_bench_says_who_is_wrong_and_who_cannot_run(
-    new_process: Cli, install: Install, linear: Path
-) -> None:
+def test_bench_says_who_is_wrong_and_who_cannot_run(new_process, install, linear):
     install("matmul", WRONG)
     words = ("bench", linear, "--repeat", 1, "--warmup", 0, "--backend")
     wrong = new_process(*words, "numpy", "--backend", "matmul", OFF="1")

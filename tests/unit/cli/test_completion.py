@@ -19,7 +19,7 @@ TYPED = {
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
-def test_bash_completes_commands_words_and_files() -> None:
+def test_bash_completes_commands_words_and_files():
     Path("model.onnx").touch()
     made = run_child([sys.executable, "-m", "shtab", "subgraphkit.cli.parser.full_parser"])
     Path("completion.bash").write_text(made.stdout, encoding="utf-8")

@@ -9,7 +9,6 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.models import parsed
-from tests.unit.cli.conftest import Cli
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def model(tmp_path: Path) -> str:
     return "wide.onnx"
 
 
-def test_a_model_is_calibrated_and_converted_with_a_report(cli: Cli, model: str) -> None:
+def test_a_model_is_calibrated_and_converted_with_a_report(cli, model):
     words = ("convert", model, "--precision", "int8", "--ranges", "ranges.json", "-o", "small.onnx")
     ended = cli(*words, "--calibrate", "data", "--json")
     assert ended.code == 0, ended.err
@@ -49,7 +48,7 @@ def test_a_model_is_calibrated_and_converted_with_a_report(cli: Cli, model: str)
     onnx.checker.check_model(onnx.load("small.onnx"), full_check=True)
 
 
-def test_an_error_beyond_the_bound_fails_and_stores_nothing(cli: Cli, model: str) -> None:
+def test_an_error_beyond_the_bound_fails_and_stores_nothing(cli, model):
     words = ("convert", model, "--precision", "bf16", "-o", "out.onnx", "--max-error")
     ended = cli(*words, "1e-6")
     assert ended.code == 1
@@ -69,9 +68,7 @@ def overflowing() -> str:
     return "overflowing.onnx"
 
 
-def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
-    cli: Cli, overflowing: str
-) -> None:
+def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(cli, overflowing):
     words = ("--precision", "fp16", "-o", "o.onnx", "--min-snr", "60", "--data", "x.npy")
     ended = cli("convert", overflowing, *words, "--search", "--json")
     assert ended.code == 0, ended.err
@@ -87,7 +84,7 @@ def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(
     assert Path("o.onnx").read_bytes() == stored
 
 
-def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli: Cli, overflowing: str) -> None:
+def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli, overflowing):
     words = ("--precision", "fp16", "-o", "o.onnx", "--calibrate", "x.npy", "--json")
 
     def kept(*more: str) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from subgraphkit import __version__
-from tests.unit.cli.conftest import Cli, Install
 
 pytestmark = pytest.mark.usefixtures("ready_children")
 
@@ -32,9 +31,7 @@ def _json(ended: Any, command: str, code: int = 0) -> Any:
     return document["data"]
 
 
-def test_info_shows_options_with_their_variables(
-    new_process: Cli, install: Install, tmp_path: Path
-) -> None:
+def test_info_shows_options_with_their_variables(new_process, install, tmp_path):
     install("complete", COMPLETE)
     folder = tmp_path / "site" / "acme_complete"
     folder.mkdir()
@@ -51,7 +48,7 @@ def test_info_shows_options_with_their_variables(
 
 
 @pytest.mark.parametrize("name", ["numpy,openvino", "numpy:max_loop_iterations=9"])
-def test_doctor_takes_names_and_no_selection(cli: Cli, name: str) -> None:
+def test_doctor_takes_names_and_no_selection(cli, name):
     ended = cli("doctor", name)
     assert ended.code == 1
     assert f"[SGK107] '{name}' (the argument '{name}') is not the name of one backend" in ended.out
@@ -66,8 +63,8 @@ def test_doctor_takes_names_and_no_selection(cli: Cli, name: str) -> None:
     ],
 )
 def test_doctor_survives_any_backend_and_numbers_the_fixes(
-    new_process: Cli, install: Install, source: str, seconds: int, finding: str
-) -> None:
+    new_process, install, source, seconds, finding
+):
     install("patient", source)
     # the fallback would be tried, too, and under the same limit
     ended = new_process("doctor", "patient", "--timeout", seconds, SUBGRAPH_FALLBACK="none")
@@ -79,9 +76,7 @@ def test_doctor_survives_any_backend_and_numbers_the_fixes(
 
 
 @pytest.mark.parametrize("variables", [{}, {"SUBGRAPH_RAISE_PLUGIN_ERRORS": "1"}])
-def test_doctor_shows_where_a_package_is_broken(
-    new_process: Cli, install: Install, variables: dict[str, str]
-) -> None:
+def test_doctor_shows_where_a_package_is_broken(new_process, install, variables):
     variables = {**variables, "SUBGRAPH_FALLBACK": "none"}
     install("broken", "\nimport no_such_vendor")
     ended = new_process("doctor", "broken", **variables)
@@ -93,8 +88,8 @@ def test_doctor_shows_where_a_package_is_broken(
 
 
 def test_a_plugin_whose_errors_are_raised_as_they_are_is_not_a_bug_of_ours(
-    new_process: Cli, install: Install, linear: Path
-) -> None:
+    new_process, install, linear
+):
     install("broken", BROKEN)
     ended = new_process(
         "plan", linear, "--backend", "broken", "--json", SUBGRAPH_RAISE_PLUGIN_ERRORS="1"
@@ -117,8 +112,8 @@ def test_a_plugin_whose_errors_are_raised_as_they_are_is_not_a_bug_of_ours(
     ],
 )
 def test_doctor_checks_what_is_selected_and_its_options(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, finding: str, fix: str
-) -> None:
+    cli, monkeypatch, variable, value, finding, fix
+):
     monkeypatch.setenv(variable, value)
     data = _json(cli("doctor", "numpy", "--json"), "doctor", code=1)
     (failed,) = [check for check in data["checks"] if check["status"] == "failure"]
@@ -127,9 +122,7 @@ def test_doctor_checks_what_is_selected_and_its_options(
     assert data["fixes"] == [failed["fix"]]
 
 
-def test_doctor_tells_of_a_setting_that_cannot_be_read(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_tells_of_a_setting_that_cannot_be_read(cli, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_STRICT", "perhaps")
     ended = cli("doctor", "--json")
     data = _json(ended, "doctor", code=1)
@@ -139,7 +132,7 @@ def test_doctor_tells_of_a_setting_that_cannot_be_read(
     assert data["environment"]["variables"]["SUBGRAPH_STRICT"] == "perhaps"
 
 
-def test_config_shows_layer_and_location(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_shows_layer_and_location(cli, monkeypatch):
     Path("subgraphkit.toml").write_text('strict = true\n[options.numpy]\nkey = "value"\n')
     monkeypatch.setenv("SUBGRAPH_CONFIG", "subgraphkit.toml")
     monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy")
@@ -213,7 +206,7 @@ def _check(ended: Any) -> tuple[dict[str, str], dict[str, Any]]:
     return check, data
 
 
-def test_a_healthy_backend_has_really_run_something(new_process: Cli, install: Install) -> None:
+def test_a_healthy_backend_has_really_run_something(new_process, install):
     install("patient", PATIENT)
     ended = new_process("doctor", "patient", "--json")
     check, _ = _check(ended)
@@ -230,8 +223,8 @@ def test_a_healthy_backend_has_really_run_something(new_process: Cli, install: I
     ("wrong", "[SGK322] backend 'patient' computes Relu wrongly: 1.0, expected 0.0", ""),
 ])  # fmt: skip
 def test_an_illness_that_only_shows_when_it_runs_is_found(
-    new_process: Cli, install: Install, illness: str, finding: str, trace: str
-) -> None:
+    new_process, install, illness, finding, trace
+):
     install("patient", PATIENT)
     ended = new_process("doctor", "patient", "--json", "--timeout", "4", ILLNESS=illness)
     check, data = _check(ended)
@@ -243,9 +236,7 @@ def test_an_illness_that_only_shows_when_it_runs_is_found(
     assert "library" in check["fix"] if illness == "wrong" else "acme-patient" in check["fix"]
 
 
-def test_what_the_machine_lacks_is_mended_as_the_backend_says(
-    new_process: Cli, install: Install
-) -> None:
+def test_what_the_machine_lacks_is_mended_as_the_backend_says(new_process, install):
     install("patient", PATIENT)
     check, data = _check(new_process("doctor", "patient", "--json", ILLNESS="homesick"))
     assert check["text"] == "[SGK104] it can compile and not run"
@@ -262,8 +253,8 @@ def test_what_the_machine_lacks_is_mended_as_the_backend_says(
     ("patient,numpy", 1, "failure", "[SGK104] it can compile and not run"),
 ], ids=["unnamed", "told to build only", "to run"])  # fmt: skip
 def test_a_backend_that_can_only_build_is_not_called_ready(
-    new_process: Cli, install: Install, chosen: str, code: int, status: str, text: str
-) -> None:
+    new_process, install, chosen, code, status, text
+):
     install("patient", PATIENT)
     variables = {"SUBGRAPH_BACKEND": chosen} if chosen else {}
     ended = new_process("doctor", "patient", "--json", ILLNESS="legless", **variables)
@@ -275,9 +266,7 @@ def test_a_backend_that_can_only_build_is_not_called_ready(
     assert data["backends"]["patient"] == "build_only"
 
 
-def test_taking_none_of_the_common_operators_is_a_warning(
-    new_process: Cli, install: Install
-) -> None:
+def test_taking_none_of_the_common_operators_is_a_warning(new_process, install):
     install("patient", PATIENT)
     ended = new_process("doctor", "patient", "--json", ILLNESS="idle")
     check, _ = _check(ended)
@@ -293,7 +282,7 @@ def _distribution(site: Path, name: str, package: str) -> None:
     (metadata / "RECORD").write_text(f"{package}/__init__.py,,\n")
 
 
-def test_wheels_that_overwrite_each_other_are_named(new_process: Cli, tmp_path: Path) -> None:
+def test_wheels_that_overwrite_each_other_are_named(new_process, tmp_path):
     site = tmp_path / "site"
     _distribution(site, "onnxruntime-gpu", "onnxruntime")
     _distribution(site, "onnxruntime-qnn", "onnxruntime")
@@ -306,7 +295,7 @@ def test_wheels_that_overwrite_each_other_are_named(new_process: Cli, tmp_path: 
     assert check["fix"].startswith("pip uninstall -y ")
 
 
-def test_doctor_works_where_numpy_itself_is_broken(new_process: Cli, tmp_path: Path) -> None:
+def test_doctor_works_where_numpy_itself_is_broken(new_process, tmp_path):
     (tmp_path / "site" / "numpy").mkdir(parents=True)
     (tmp_path / "site" / "numpy" / "__init__.py").write_text("raise ImportError('no multiarray')")
     # A variable that imports may depend on: a process that is prepared has imported NumPy already.

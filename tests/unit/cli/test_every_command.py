@@ -18,7 +18,7 @@ from subgraphkit.cli.commands import PURPOSES, command_of
 from subgraphkit.cli.reporting import ExitCode
 from subgraphkit.finding.registry import refresh_backends
 from tests.models import parsed
-from tests.unit.cli.conftest import ROOT, Cli, Install
+from tests.unit.cli.conftest import ROOT, Install
 
 pytestmark = pytest.mark.usefixtures("ready_children")
 
@@ -184,7 +184,7 @@ SLOW = {"bench", "author test"}
 """Commands that start processes: what they print is what others print, too."""
 
 
-def test_every_command_is_tried() -> None:
+def test_every_command_is_tried():
     assert {command_of([*words]) for words in COMMANDS} >= set(PURPOSES) - SLOW
 
 
@@ -195,9 +195,7 @@ def _check(text: str, words: object) -> None:
 
 @pytest.mark.usefixtures("surroundings")
 @pytest.mark.filterwarnings("ignore")
-def test_nothing_that_is_written_is_obeyed(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_that_is_written_is_obeyed(capfd, monkeypatch):
     for words in sorted(COMMANDS, key=lambda words: words[0] != "build"):
         code = main(words)
         told = capfd.readouterr()
@@ -276,12 +274,12 @@ def _check_lines(text: str, command: str) -> None:
         assert texts.width_of(line) <= 80 or is_whole, (command, line)
 
 
-def test_every_command_that_prints_a_table_is_tried() -> None:
+def test_every_command_that_prints_a_table_is_tried():
     assert {command_of(words.split()) for words in TABLES} == set(PURPOSES) - PLAIN - SLOW
 
 
 @pytest.mark.usefixtures("narrow")
-def test_no_command_writes_beyond_the_terminal(cli: Cli) -> None:
+def test_no_command_writes_beyond_the_terminal(cli):
     for command in TABLES:
         ended = cli(*command.split())
         assert ended.code in {0, 1}, ended.err

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from subgraphkit.serving import oip
-from tests.unit.cli.conftest import Cli
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -58,7 +57,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.server_close()
 
 
-def test_a_model_is_healthy_if_it_answers_an_inference_of_zeros(cli: Cli, url: str) -> None:
+def test_a_model_is_healthy_if_it_answers_an_inference_of_zeros(cli, url):
     ended = cli("deploy", "probe", url, "a model", "--version", "3")
     assert (ended.code, ended.out) == (0, "a model answers\n")
     path, request = Handler.asked
@@ -82,15 +81,15 @@ def test_a_model_is_healthy_if_it_answers_an_inference_of_zeros(cli: Cli, url: s
     ],
 )
 def test_a_model_is_healthy_if_it_finds_fault_itself_with_what_it_was_asked(
-    cli: Cli, url: str, monkeypatch: pytest.MonkeyPatch, status: int, text: str, code: int
-) -> None:
+    cli, url, monkeypatch, status, text, code
+):
     monkeypatch.setattr(Handler, "status", status)
     monkeypatch.setattr(Handler, "text", text)
     ended = cli("deploy", "probe", url, "m", "--json")
     assert (ended.code, json.loads(ended.out)["data"]["healthy"]) == (code, not code)
 
 
-def test_a_server_that_describes_what_no_memory_holds_is_not_healthy(cli: Cli, url: str) -> None:
+def test_a_server_that_describes_what_no_memory_holds_is_not_healthy(cli, url):
     Handler.shape = (1 << 40, 1 << 10)
     ended = cli("deploy", "probe", url, "m")
     assert (ended.code, "MemoryError" in ended.out) == (1, True)

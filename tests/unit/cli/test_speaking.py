@@ -7,7 +7,6 @@ import onnx
 import pytest
 
 from subgraphkit.cli.reporting import in_flags
-from tests.unit.cli.conftest import Cli
 
 WRITERS = (
     "plan m.onnx --html closed/p.html",
@@ -26,9 +25,7 @@ WRITERS = (
 
 
 @pytest.mark.parametrize("line", WRITERS)
-def test_what_cannot_be_written_is_refused_before_any_work(
-    cli: Cli, line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_is_refused_before_any_work(cli, line, monkeypatch):
     Path("closed").mkdir()
     monkeypatch.setattr(os, "access", lambda place, mode: str(place) != "closed")
     ended = cli(*line.split())  # there is no m.onnx: the place is looked at first
@@ -52,11 +49,11 @@ def test_what_cannot_be_written_is_refused_before_any_work(
         ("pads=[1, 1] and kind='x'", "pads=[1, 1] and kind='x'"),
     ],
 )
-def test_arguments_of_python_are_flags_or_variables_here(said: str, here: str) -> None:
+def test_arguments_of_python_are_flags_or_variables_here(said, here):
     assert in_flags(said) == here
 
 
-def test_an_example_is_written_and_run_and_never_written_over(cli: Cli) -> None:
+def test_an_example_is_written_and_run_and_never_written_over(cli):
     ended = cli("run", "m.onnx", "--example", "--backend", "numpy")
     assert ended.code == 0, ended.err
     assert len(onnx.load("m.onnx").graph.node) > 60

@@ -3,7 +3,6 @@
 import io
 import json
 import sys
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ class Terminal(io.StringIO):
 TABLE = table("name size:", [("a[b]", 1), ("longer", 2000), (None, 3)])
 
 
-def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
@@ -46,9 +45,7 @@ def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch: pytest.MonkeyPatc
         ({"TERM": "xterm", "FORCE_COLOR": "1"}, io.StringIO, "\x1b[1m{}\x1b[0m"),
     ],
 )
-def test_colours_are_for_terminals_and_for_those_who_ask(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], stream: Any, bold: str
-) -> None:
+def test_colours_are_for_terminals_and_for_those_who_ask(monkeypatch, variables, stream, bold):
     for name, value in {"NO_COLOR": "", "FORCE_COLOR": "", **variables}.items():
         monkeypatch.setenv(name, value)
     written = stream()
@@ -61,7 +58,7 @@ def test_colours_are_for_terminals_and_for_those_who_ask(
     assert lines == TABLE.lines()[1:]
 
 
-def test_a_stream_that_cannot_say_it_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_cannot_say_it_gets_escapes(monkeypatch):
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr(sys, "stdout", Screen.over(stream))
@@ -71,7 +68,7 @@ def test_a_stream_that_cannot_say_it_gets_escapes(monkeypatch: pytest.MonkeyPatc
     assert raw.getvalue() == b"gr\\xf6\\xdfer\n"
 
 
-def test_the_document_has_the_same_members_always(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document_has_the_same_members_always(capsys):
     report = CommandReport("test", as_json=True)
     report.note("beside")
     report.show("for people")
@@ -81,9 +78,7 @@ def test_the_document_has_the_same_members_always(capsys: pytest.CaptureFixture[
     assert err == "beside\n"
 
 
-def test_what_is_printed_meanwhile_goes_to_standard_error(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_what_is_printed_meanwhile_goes_to_standard_error(capfd):
     with plugin_output_apart():
         sys.stdout.write("from Python\n")
     sys.stdout.write("data\n")

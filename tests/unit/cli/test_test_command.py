@@ -6,7 +6,6 @@ import pytest
 
 from subgraphkit.cli.commands import test
 from subgraphkit.testing.cases import LEVELS
-from tests.unit.cli.conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("ready_children")
 
@@ -20,11 +19,11 @@ def no_progress(clean_surroundings: None, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("SUBGRAPH_PROGRESS", "none")
 
 
-def test_the_levels_of_the_command_are_those_of_the_kit() -> None:
+def test_the_levels_of_the_command_are_those_of_the_kit():
     assert list(test._LEVELS) == list(range(len(LEVELS)))
 
 
-def test_a_backend_that_is_right_passes_with_tables_and_headline(cli: Cli) -> None:
+def test_a_backend_that_is_right_passes_with_tables_and_headline(cli):
     ended = cli("author", "test", "numpy", "--level", "2", "--only", "L2/c*")
     assert ended.code == 0
     assert ended.out.splitlines()[0].split()[:2] == ["LEVEL", "RIGHT"]
@@ -34,7 +33,7 @@ def test_a_backend_that_is_right_passes_with_tables_and_headline(cli: Cli) -> No
     assert ended.err == ""
 
 
-def test_a_backend_that_is_wrong_fails_and_the_finding_is_told(cli: Cli) -> None:
+def test_a_backend_that_is_wrong_fails_and_the_finding_is_told(cli):
     ended = cli("author", "test", f"{FAULTY}:WrongValue", "--only", "L2/one_node")
     assert ended.code == 1
     assert "fail_value  L2/one_node  output 0:" in ended.out
@@ -43,7 +42,7 @@ def test_a_backend_that_is_wrong_fails_and_the_finding_is_told(cli: Cli) -> None
     assert again == f"  again: subgraphkit author test {FAULTY}:WrongValue --only L2/one_node"
 
 
-def test_the_document_has_every_case(cli: Cli) -> None:
+def test_the_document_has_every_case(cli):
     ended = cli("author", "test", "loopback", "--only", "L2/t*", "--json")
     assert ended.code == 0
     document = json.loads(ended.out)

@@ -20,7 +20,7 @@ import subgraphkit as sk
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.finding.registry import registered
 from tests.fakes import claiming
-from tests.golden_support import GOLDEN, GoldenCheck
+from tests.golden_support import GOLDEN
 from tests.models import DIAMOND, LINEAR, bound, parsed
 from tests.scripts import run_child
 from tests.storing import storing
@@ -173,7 +173,7 @@ def carry_out(line: str, cli: Cli) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(one.stem for one in (GOLDEN / "transcripts").iterdir()))
-def test_what_commands_say_is_as_it_was_read(cli: Cli, golden: GoldenCheck, name: str) -> None:
+def test_what_commands_say_is_as_it_was_read(cli, golden, name):
     prepare()
     prepare_files()
     text = (GOLDEN / "transcripts" / f"{name}.txt").read_text(encoding="utf-8")
@@ -186,7 +186,7 @@ def test_what_commands_say_is_as_it_was_read(cli: Cli, golden: GoldenCheck, name
     golden(f"transcripts/{name}", told)
 
 
-def test_what_is_planned_for_a_device_that_is_not_here_is_not_compiled() -> None:
+def test_what_is_planned_for_a_device_that_is_not_here_is_not_compiled():
     dry = sk.partition(bound(DIAMOND), Planning, dry_run=True)
     with pytest.raises(BackendUnavailableError, match=r"SGK104.*no such chip"):
         sk.compile_subgraphs(dry)

@@ -1,7 +1,6 @@
 """Backends measured side by side, each in a process of its own."""
 
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ def _bench(*backends: str | None, schedule: Schedule = SHORT, **settings: Any) -
     return bench(parsed(CHAIN), FEEDS, backends, schedule=schedule, **settings)
 
 
-def test_everybody_takes_turns_and_the_first_is_what_others_are_compared_with() -> None:
+def test_everybody_takes_turns_and_the_first_is_what_others_are_compared_with():
     said: list[ProgressEvent] = []
     schedule = Schedule(rounds=2, warmup=1)
     found = _bench("numpy", "slow", schedule=schedule, progress=Progress(said.append))
@@ -47,7 +46,7 @@ def test_everybody_takes_turns_and_the_first_is_what_others_are_compared_with() 
     assert slow.first_seconds >= 0.04
 
 
-def test_a_run_of_a_file_is_shared_out_between_subgraphs_and_backends(tmp_path: Path) -> None:
+def test_a_run_of_a_file_is_shared_out_between_subgraphs_and_backends(tmp_path):
     onnx.save(parsed(CHAIN), tmp_path / "chain.onnx")
     found = bench(tmp_path / "chain.onnx", FEEDS, ["slow"], schedule=SHORT)
     assert found.model == "chain.onnx"
@@ -62,7 +61,7 @@ def test_a_run_of_a_file_is_shared_out_between_subgraphs_and_backends(tmp_path: 
     assert min(slow.shares[0].seconds, slow.shares[2].seconds) >= 0.02
 
 
-def test_memory_is_that_of_the_candidate_and_not_of_us(tmp_path: Path) -> None:
+def test_memory_is_that_of_the_candidate_and_not_of_us(tmp_path):
     ours = np.ones(30_000_000)  # 240 MB in this process
     model = parsed("g (float[4000, 2000] x) => (float[4000, 2000] y) { a = Neg(x)  y = Exp(a) }")
     small, large = (
@@ -79,7 +78,7 @@ def test_memory_is_that_of_the_candidate_and_not_of_us(tmp_path: Path) -> None:
     assert small < 150_000_000
 
 
-def test_who_cannot_run_says_why_and_stops_nobody() -> None:
+def test_who_cannot_run_says_why_and_stops_nobody():
     found = _bench("no_such", "crashing", "failing", "numpy", "crashing_later")
     codes = {one.selection: one.code for one in found.measured}
     assert codes == {
@@ -99,13 +98,13 @@ def test_who_cannot_run_says_why_and_stops_nobody() -> None:
     assert found.ratio(by_name["numpy"]) is None
 
 
-def test_who_does_not_return_is_stopped() -> None:
+def test_who_does_not_return_is_stopped():
     found = _bench("hanging", "numpy", schedule=Schedule(1, 0, timeout_seconds=5))
     assert [one.code for one in found.measured] == ["SGK321", ""]
     assert "did not return from running for the first time within 5 s" in found.measured[0].text
 
 
-def test_results_that_are_wrong_or_of_another_type_are_told() -> None:
+def test_results_that_are_wrong_or_of_another_type_are_told():
     found = _bench("numpy", "wrong", "double", checked=False)
     assert not found.agrees
     assert [one.agrees for one in found.measured] == [True, False, False]
@@ -113,7 +112,7 @@ def test_results_that_are_wrong_or_of_another_type_are_told() -> None:
     assert found.measured[2].largest_difference == np.inf
 
 
-def test_libraries_are_told_how_many_threads_to_use() -> None:
+def test_libraries_are_told_how_many_threads_to_use():
     # what the backend returns is 100 * OMP_NUM_THREADS + its option `threads`, or the setting
     model = parsed("g (float[1] x) => (float[1] y) { y = Relu(x) }")
 
@@ -131,7 +130,7 @@ def test_libraries_are_told_how_many_threads_to_use() -> None:
     assert told("threads", options={"threads": {"threads": 4}}) == [204]
 
 
-def test_nonsense_is_refused_before_anything_is_started() -> None:
+def test_nonsense_is_refused_before_anything_is_started():
     with pytest.raises(CallerError, match="there are no backends"):
         _bench()
     with pytest.raises(CallerError, match="0 rounds"):
@@ -140,7 +139,7 @@ def test_nonsense_is_refused_before_anything_is_started() -> None:
         _bench("numpy;slow")
 
 
-def test_a_benchmark_that_is_cancelled_stops_before_its_next_step() -> None:
+def test_a_benchmark_that_is_cancelled_stops_before_its_next_step():
     progress = Progress(lambda event: progress.cancel() if event.phase == "first run" else None)
     with pytest.raises(KeyboardInterrupt):
         _bench("numpy", progress=progress)
@@ -163,12 +162,12 @@ def found() -> Benchmark:
     return Benchmark("m.onnx", Schedule(), (slow, quick, near, out))
 
 
-def test_a_benchmark_is_one_line_with_a_time_or_a_code_for_everybody(found: Benchmark) -> None:
+def test_a_benchmark_is_one_line_with_a_time_or_a_code_for_everybody(found):
     times = "slow 61.4 ms, quick 20.5 ms, near 20.5 ms, out<b> SGK104"
     assert repr(found) == f"Benchmark('m.onnx', 10 turns: {times})"
 
 
-def test_its_page_says_who_won_and_who_may_have(found: Benchmark) -> None:
+def test_its_page_says_who_won_and_who_may_have(found):
     page = unescape(found.to_html())
     assert "quick is fastest: 20.5 ms a run." in page
     assert "near may be as fast: it takes 1.00 times (0.97 to 1.03) as long" in page
@@ -181,7 +180,7 @@ def test_its_page_says_who_won_and_who_may_have(found: Benchmark) -> None:
     assert "<script" not in notebook
 
 
-def test_who_computes_something_else_does_not_win() -> None:
+def test_who_computes_something_else_does_not_win():
     wrong = Difference("y", stage="dtype", problem="it has another dtype")
     cheat = _measured("cheat", *(turn / 9 for turn in _TURNS), differences=(wrong,))
     honest = _measured("honest", *_TURNS)
@@ -190,7 +189,7 @@ def test_who_computes_something_else_does_not_win() -> None:
     assert "cheat does not count: its results differ" in unescape(found.to_html())
 
 
-def test_nobody_wins_if_nobody_ran() -> None:
+def test_nobody_wins_if_nobody_ran():
     out = Measured("out", code="SGK104", kind="BackendUnavailableError", text="no device")
     found = Benchmark("", Schedule(), (out,))
     assert found.fastest is None

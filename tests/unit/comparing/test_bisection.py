@@ -3,7 +3,6 @@
 import math
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,14 +62,14 @@ def _spread(values: Sequence[str], config: pytest.Config) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 33, 300, 3000])
-def test_a_fault_in_a_branching_graph_is_found(count: int, pytestconfig: pytest.Config) -> None:
+def test_a_fault_in_a_branching_graph_is_found(count, pytestconfig):
     model = _grown(count, seed=count)
     for value in _spread([f"v{at + 1}" for at in range(count)], pytestconfig):
         _is_found(model, {"v0": X}, value)
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "resnet50", "shufflenet"])
-def test_a_fault_in_a_real_network_is_found(name: str, pytestconfig: pytest.Config) -> None:
+def test_a_fault_in_a_real_network_is_found(name, pytestconfig):
     if name != "squeezenet" and pytestconfig.getoption("--planted-faults") < 20:
         pytest.skip("a long check: --planted-faults 20")
     model = seeded_model(name)
@@ -80,7 +79,7 @@ def test_a_fault_in_a_real_network_is_found(name: str, pytestconfig: pytest.Conf
         _is_found(model, feeds, value)
 
 
-def test_nodes_that_are_wrong_only_together_are_found_together() -> None:
+def test_nodes_that_are_wrong_only_together_are_found_together():
     model = _grown(60, seed=3)
     makers = {node.output[0]: node for node in model.graph.node}
     for at in (7, 31, 55):
@@ -97,7 +96,7 @@ def test_nodes_that_are_wrong_only_together_are_found_together() -> None:
         assert "At fault together" in found.summary
 
 
-def test_a_fault_that_goes_away_when_cut_is_said_to() -> None:
+def test_a_fault_that_goes_away_when_cut_is_said_to():
     found = bisect(_grown(20), {"v0": X}, planted("v7", only_in="grown"))
     assert (found.verdict, found.reproduces, len(found.nodes)) == ("whole", False, 20)
     assert "the fault goes away when it is cut out" in found.summary
@@ -107,14 +106,14 @@ def test_a_fault_that_goes_away_when_cut_is_said_to() -> None:
     assert (found.verdict, len(found.nodes)) == ("together", 3)
 
 
-def test_a_fault_that_comes_and_goes_is_said_to() -> None:
+def test_a_fault_that_comes_and_goes_is_said_to():
     found = bisect(_grown(20), {"v0": X}, planted("v7", by_turns=True))
     assert found.verdict == "unsteady"
     assert found.summary.startswith("Not always wrong")
     assert repr(found) == f"Bisection({found.summary.splitlines()[0]!r})"
 
 
-def test_what_fails_to_compile_or_to_run_is_cut_as_well() -> None:
+def test_what_fails_to_compile_or_to_run_is_cut_as_well():
     found = bisect(_grown(40), {"v0": X}, planted("v23", compiling=True))
     assert (found.verdict, found.nodes[0].split("'")[1]) == ("node", "n23")
     assert "RuntimeError: out of registers" in found.summary
@@ -127,21 +126,21 @@ def test_what_fails_to_compile_or_to_run_is_cut_as_well() -> None:
     assert (found.verdict, found.nodes) == ("node", ("#1 Shape",)), found.summary
 
 
-def test_of_several_subgraphs_at_fault_the_first_is_searched_and_the_others_are_named() -> None:
+def test_of_several_subgraphs_at_fault_the_first_is_searched_and_the_others_are_named():
     wrong = claiming(["Relu"], "wrong", make=changing(lambda one: one + np.float32(1)))
     found = bisect(parsed(CHAIN), {"x": X[:, :4]}, wrong)
     assert (found.subgraph, found.others, found.nodes) == ("wrong_0", ("wrong_2",), ("#0 Relu",))
     assert "At fault as well, not searched: wrong_2" in found.summary
 
 
-def test_where_nothing_is_wrong_nothing_is_cut(tmp_path: Path) -> None:
+def test_where_nothing_is_wrong_nothing_is_cut(tmp_path):
     folder = tmp_path / "repro"
     found = bisect(_grown(5), {"v0": X}, planted(), folder=folder)
     assert (found.verdict, found.builds, found.model) == ("nothing", 0, None)
     assert not folder.exists()
 
 
-def test_the_part_is_written_with_its_inputs_and_the_command(tmp_path: Path) -> None:
+def test_the_part_is_written_with_its_inputs_and_the_command(tmp_path):
     folder = tmp_path / "a folder" / "repro"
     found = bisect(
         _grown(30),
@@ -166,7 +165,7 @@ def test_the_part_is_written_with_its_inputs_and_the_command(tmp_path: Path) -> 
         bisect(_grown(3), {"v0": X}, planted("v2"), folder=folder / "model.onnx")
 
 
-def test_a_name_that_a_terminal_would_obey_is_written_as_what_it_is() -> None:
+def test_a_name_that_a_terminal_would_obey_is_written_as_what_it_is():
     model = _grown(3)
     evil = "v\x1b[2J"
     model.graph.node[0].output[0] = evil

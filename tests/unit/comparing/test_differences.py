@@ -1,6 +1,5 @@
 """How far values differ, and where they cease to be finite."""
 
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -24,7 +23,7 @@ def _floats(*values: float, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     return np.array(values, dtype)
 
 
-def test_the_figures_are_those_of_the_elements() -> None:
+def test_the_figures_are_those_of_the_elements():
     found = _one(_floats(1, 2.5, -4), _floats(1, 2, -4))
     assert not found.agrees
     assert (found.wrong, found.elements) == (1, 3)
@@ -32,7 +31,7 @@ def test_the_figures_are_those_of_the_elements() -> None:
     assert (found.worst, found.got, found.expected) == ((1,), 2.5, 2.0)
 
 
-def test_the_worst_place_is_where_the_tolerance_is_exceeded_most() -> None:
+def test_the_worst_place_is_where_the_tolerance_is_exceeded_most():
     # 0.5 of 1000 is within the tolerance, 0.1 of 1 is far beyond it
     found = _one(_floats(1000.5, 1.1), _floats(1000, 1), absolute=0)
     assert (found.wrong, found.worst, found.max_abs) == (1, (1,), 0.5)
@@ -51,13 +50,13 @@ def test_the_worst_place_is_where_the_tolerance_is_exceeded_most() -> None:
         (np.complex64, 1e-4, 1e-2),
     ],
 )
-def test_every_float_type_has_a_tolerance_of_its_own(dtype: Any, close: float, far: float) -> None:
+def test_every_float_type_has_a_tolerance_of_its_own(dtype, close, far):
     expected = np.array([1, 2], dtype)
     assert _one(np.array([1 + close, 2], dtype), expected).agrees
     assert not _one(np.array([1 + far, 2], dtype), expected).agrees
 
 
-def test_what_cancels_is_measured_by_what_was_there() -> None:
+def test_what_cancels_is_measured_by_what_was_there():
     # 1e-4 where 0 is expected is noise beside 100 and everything beside 1e-3
     assert _one(_floats(100, 1e-4), _floats(100, 0)).agrees
     assert not _one(_floats(1e-3, 1e-4), _floats(1e-3, 0)).agrees
@@ -68,7 +67,7 @@ def test_what_cancels_is_measured_by_what_was_there() -> None:
     "dtype",
     [np.int64, np.uint64, np.int8, np.bool_, ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.uint2],
 )
-def test_integers_are_exact_whatever_is_allowed(dtype: Any) -> None:
+def test_integers_are_exact_whatever_is_allowed(dtype):
     one, other = np.array([1, 0, 1]).astype(dtype), np.array([1, 1, 1]).astype(dtype)
     assert _one(one, one).agrees
     found = _one(one, other, relative=1, absolute=10)
@@ -76,14 +75,14 @@ def test_integers_are_exact_whatever_is_allowed(dtype: Any) -> None:
     assert (found.wrong, found.worst) == (1, (1,))
 
 
-def test_integers_beyond_any_float_are_told_apart() -> None:
+def test_integers_beyond_any_float_are_told_apart():
     large = 2**63 - 2
     found = _one(np.array([large + 1]), np.array([large]))
     assert (found.agrees, found.max_abs) == (False, 1)
     assert (found.got, found.expected) == (large + 1, large)
 
 
-def test_nan_agrees_with_nan_and_infinity_with_the_same_infinity() -> None:
+def test_nan_agrees_with_nan_and_infinity_with_the_same_infinity():
     values = _floats(np.nan, np.inf, -np.inf, 1)
     assert _one(values, values.copy()).agrees
 
@@ -98,16 +97,14 @@ def test_nan_agrees_with_nan_and_infinity_with_the_same_infinity() -> None:
         (np.nan, np.inf, (1, 0)),
     ],
 )
-def test_values_that_are_not_finite_are_counted_by_kind(
-    got: float, expected: float, counts: tuple[int, int]
-) -> None:
+def test_values_that_are_not_finite_are_counted_by_kind(got, expected, counts):
     found = _one(_floats(5, got), _floats(5, expected), relative=1, absolute=100)
     assert not found.agrees
     assert (found.nan, found.infinite) == counts
     assert (found.wrong, found.worst, found.max_abs) == (1, (1,), 0)
 
 
-def test_the_largest_floats_do_not_overflow_in_silence() -> None:
+def test_the_largest_floats_do_not_overflow_in_silence():
     largest = np.finfo(np.float64).max
     found = _one(_floats(largest, dtype=np.float64), _floats(-largest, dtype=np.float64))
     assert not found.agrees
@@ -126,15 +123,13 @@ def test_the_largest_floats_do_not_overflow_in_silence() -> None:
         ({"a": np.zeros(1)}, {"b": np.zeros(1)}, "a map with other keys than expected"),
     ],
 )
-def test_what_is_of_another_kind_is_a_problem_in_words(
-    got: Any, expected: Any, problem: str
-) -> None:
+def test_what_is_of_another_kind_is_a_problem_in_words(got, expected, problem):
     found = _one(got, expected)
     assert not found.agrees
     assert found.problem == problem
 
 
-def test_sequences_and_maps_are_compared_part_by_part() -> None:
+def test_sequences_and_maps_are_compared_part_by_part():
     got = [np.zeros(2), {"a": np.ones(1)}, None]
     expected = [np.zeros(2), {"a": np.zeros(1)}, None]
     found = compare_values("y", got, expected)
@@ -146,7 +141,7 @@ def test_sequences_and_maps_are_compared_part_by_part() -> None:
     assert _one([], []).agrees
 
 
-def test_text_is_exact_and_may_be_bytes_on_one_side() -> None:
+def test_text_is_exact_and_may_be_bytes_on_one_side():
     got = np.array([["a", "ü"]], object)
     assert _one(got, np.array([[b"a", "ü".encode()]], object)).agrees
     found = _one(got, np.array([["a", "u"]], object))
@@ -180,9 +175,7 @@ _F16 = np.float16
         (np.array(["a", "a"]), ""),
     ],
 )
-def test_agreeing_means_nothing_where_one_number_everywhere_would_agree(
-    expected: Any, nothing: str
-) -> None:
+def test_agreeing_means_nothing_where_one_number_everywhere_would_agree(expected, nothing):
     (found,) = compare_values("y", expected.copy(), expected)
     assert found.agrees
     assert found.nothing.startswith(nothing)
@@ -208,7 +201,7 @@ def group_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("group_bytes")
-def test_the_first_node_that_makes_infinity_is_named_with_what_it_reads() -> None:
+def test_the_first_node_that_makes_infinity_is_named_with_what_it_reads():
     found = find_not_finite(parsed(CHAIN), {"x": HOT}, "numpy")
     assert (found.node, found.subgraph, found.outputs) == ("#1 Exp", "numpy_0", ("y",))
     assert found.text.splitlines() == [
@@ -219,7 +212,7 @@ def test_the_first_node_that_makes_infinity_is_named_with_what_it_reads() -> Non
 
 
 @pytest.mark.usefixtures("group_bytes")
-def test_what_is_fed_and_what_is_constant_may_be_anything() -> None:
+def test_what_is_fed_and_what_is_constant_may_be_anything():
     masked = """
     g (float[2, 2] x, bool[2, 2] m) => (float[2, 2] y) {
       low = Constant<value = float {-inf}>()
@@ -242,7 +235,7 @@ def test_what_is_fed_and_what_is_constant_may_be_anything() -> None:
     assert "It is fed, a constant, or made where nodes are fused" in found.text
 
 
-def test_it_is_the_backend_s_own_numbers_that_are_looked_at() -> None:
+def test_it_is_the_backend_s_own_numbers_that_are_looked_at():
     make = changing(lambda one: np.full_like(one, np.inf))
     wrong = claiming(["Abs"], "wrong", make=make)
     found = find_not_finite(parsed(CHAIN), {"x": HOT / 50}, wrong)
@@ -262,7 +255,7 @@ def test_it_is_the_backend_s_own_numbers_that_are_looked_at() -> None:
     np.array([0.5], ml_dtypes.float8_e4m3fn),
     np.array([["a\0", "ü"], ["", "\n"]], object),
 ], ids=str)  # fmt: skip
-def test_a_tensor_comes_back_as_it_was(tmp_path: Path, value: Any) -> None:
+def test_a_tensor_comes_back_as_it_was(tmp_path, value):
     store_values({"odd/name": value}, tmp_path / "stored")
     (back,) = restore_values(tmp_path / "stored").values()
     assert back.dtype == value.dtype
@@ -270,7 +263,7 @@ def test_a_tensor_comes_back_as_it_was(tmp_path: Path, value: Any) -> None:
     assert back.tolist() == value.tolist()
 
 
-def test_sequences_maps_and_nothing_come_back_too(tmp_path: Path) -> None:
+def test_sequences_maps_and_nothing_come_back_too(tmp_path):
     values = {"s": [np.arange(2), np.arange(3)], "e": [], "n": None, "m": [{7: np.ones(1)}]}
     store_values(values, tmp_path / "stored")
     back = restore_values(tmp_path / "stored")
@@ -280,6 +273,6 @@ def test_sequences_maps_and_nothing_come_back_too(tmp_path: Path) -> None:
     assert back["m"][0][7].tolist() == [1.0]
 
 
-def test_an_element_type_without_a_name_in_onnx_is_refused(tmp_path: Path) -> None:
+def test_an_element_type_without_a_name_in_onnx_is_refused(tmp_path):
     with pytest.raises(CallerError, match="datetime64"):
         store_values({"x": np.zeros(1, "datetime64[s]")}, tmp_path / "stored")

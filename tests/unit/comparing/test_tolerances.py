@@ -93,19 +93,13 @@ READERS: Final[dict[str, Callable[[str, DataType, float], bool]]] = {
     ],
 )
 def test_everybody_who_compares_gives_the_same_answer(
-    reader: str,
-    backend: str,
-    dtype: DataType,
-    off: float,
-    *,
-    agrees: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    reader, backend, dtype, off, *, agrees, monkeypatch
+):
     monkeypatch.setenv("OFF_BY_FACTOR", str(1 + off))
     assert READERS[reader](backend, dtype, 1 + off) is agrees
 
 
-def test_a_declaration_that_cannot_be_read_is_an_error_and_not_a_tolerance() -> None:
+def test_a_declaration_that_cannot_be_read_is_an_error_and_not_a_tolerance():
     made = claiming(["Relu"], "speechless")
 
     def conformance(suite: Conformance) -> None:
@@ -117,7 +111,7 @@ def test_a_declaration_that_cannot_be_read_is_an_error_and_not_a_tolerance() -> 
     assert caught.value.code == "SGK115"
 
 
-def test_a_declared_tolerance_widens_what_is_exact_by_a_plain_number() -> None:
+def test_a_declared_tolerance_widens_what_is_exact_by_a_plain_number():
     suite = Conformance()
     suite.tolerance("uint8", rtol=0.0, atol=1.0)
     numbers = np.array([10, 255], np.uint8)
@@ -126,7 +120,7 @@ def test_a_declared_tolerance_widens_what_is_exact_by_a_plain_number() -> None:
     assert first_difference(numbers - 2, numbers, suite.tolerance_for) is not None
 
 
-def test_the_tolerance_of_an_element_type_is_the_callers_where_given() -> None:
+def test_the_tolerance_of_an_element_type_is_the_callers_where_given():
     usual = tolerance_for(DataType.FLOAT)
     assert tolerance_for(DataType.FLOAT, 0.5).relative == 0.5
     assert tolerance_for(DataType.FLOAT, 0.5).limit(0, 1000) == usual.limit(0, 1000)
@@ -134,7 +128,7 @@ def test_the_tolerance_of_an_element_type_is_the_callers_where_given() -> None:
     assert tolerance_for(DataType.INT64, 0.5, 0.5).limit(0, 1000) == 0
 
 
-def test_a_widened_tolerance_is_nowhere_less_than_it_was() -> None:
+def test_a_widened_tolerance_is_nowhere_less_than_it_was():
     usual = tolerance_for(DataType.FLOAT16)
     assert usual.widened(0.0, 0.0) == usual
     assert usual.widened(0.1, 0.2).relative == 0.1
@@ -154,21 +148,21 @@ def test_a_widened_tolerance_is_nowhere_less_than_it_was() -> None:
         (np.float32([1, np.inf, 2]), "value", "2 of 3 elements differ; at [1] expected 1, got inf"),
     ],
 )
-def test_what_differs_is_told_with_its_stage(actual: Any, stage: str, text: str) -> None:
+def test_what_differs_is_told_with_its_stage(actual, stage, text):
     got = first_difference(actual, ONE)
     assert got is not None
     assert got.stage == stage
     assert got.text.startswith(text)
 
 
-def test_what_differs_in_a_list_is_told_with_its_place() -> None:
+def test_what_differs_in_a_list_is_told_with_its_place():
     assert first_difference([ONE, None], [ONE, None]) is None
     got = first_difference([[ONE * 2]], [[ONE]])
     assert got is not None
     assert (got.stage, got.text[:10]) == ("value", "[0][0]: 3 ")
 
 
-def test_what_a_case_grants_widens_floats_and_leaves_integers_exact() -> None:
+def test_what_a_case_grants_widens_floats_and_leaves_integers_exact():
     judge = Subject("numpy").judge
     granting = replace(judge, least=(0.2, 5.0))
     assert judge.difference([ONE], [ONE * np.float32(1.1)]) is not None

@@ -56,13 +56,13 @@ def _verified(text: str, backend: Any, feeds: Any = None, **settings: Any) -> Ve
     return verify(parsed(text), feeds or {"x": X / 8}, [backend, "numpy"], **settings)
 
 
-def test_inputs_are_made_up_where_none_are_given() -> None:
+def test_inputs_are_made_up_where_none_are_given():
     assert sk.verify(
         parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }"), backend="numpy"
     ).agrees
 
 
-def test_a_right_backend_agrees() -> None:
+def test_a_right_backend_agrees():
     found = _verified(CHAIN, claiming(["Abs"], "right"), per_subgraph=True)
     assert found.agrees
     assert (found.backend, found.reference) == ("right,numpy", "numpy")
@@ -76,14 +76,14 @@ def test_a_right_backend_agrees() -> None:
     ]
 
 
-def test_a_wrong_backend_is_found_by_its_outputs_alone() -> None:
+def test_a_wrong_backend_is_found_by_its_outputs_alone():
     found = _verified(TWICE, claiming(["Exp"], "wrong", make=_OffByOne))
     assert not found.agrees
     assert found.subgraphs is None
     assert {one.name: one.agrees for one in found.outputs} == {"y": False, "z": True}
 
 
-def test_only_the_subgraph_at_fault_is_named_and_not_those_it_fed() -> None:
+def test_only_the_subgraph_at_fault_is_named_and_not_those_it_fed():
     found = _verified(TWICE, claiming(["Exp"], "wrong", make=_OffByOne), per_subgraph=True)
     assert [one.subgraph for one in found.at_fault] == ["wrong_2"]
     (fault,) = found.at_fault
@@ -92,7 +92,7 @@ def test_only_the_subgraph_at_fault_is_named_and_not_those_it_fed() -> None:
     assert fault.differences[0].max_abs == pytest.approx(1)
 
 
-def test_a_subgraph_that_fails_is_a_finding_and_the_others_are_still_checked() -> None:
+def test_a_subgraph_that_fails_is_a_finding_and_the_others_are_still_checked():
     found = _verified(CHAIN, claiming(["Neg"], "failing", make=_Failing), per_subgraph=True)
     assert not found.agrees
     assert "[SGK131]" in found.error
@@ -102,7 +102,7 @@ def test_a_subgraph_that_fails_is_a_finding_and_the_others_are_still_checked() -
     ]
 
 
-def test_an_operator_that_writes_to_its_inputs_is_at_fault_and_spoils_nothing() -> None:
+def test_an_operator_that_writes_to_its_inputs_is_at_fault_and_spoils_nothing():
     found = _verified(
         DIAMOND, claiming(["Neg"], "writing", make=_Writing), {"x": X[:, :3]}, per_subgraph=True
     )
@@ -110,31 +110,31 @@ def test_an_operator_that_writes_to_its_inputs_is_at_fault_and_spoils_nothing() 
     assert "read-only" in found.at_fault[0].error
 
 
-def test_another_dtype_than_declared_is_told_and_does_not_end_the_comparison() -> None:
+def test_another_dtype_than_declared_is_told_and_does_not_end_the_comparison():
     found = _verified(CHAIN, claiming(["Abs"], "double", make=_Doubling), per_subgraph=True)
     assert [one.problem for one in found.outputs] == ["dtype float64, expected float32"]
     assert [one.subgraph for one in found.at_fault] == ["double_0", "double_2"]
 
 
-def test_a_failure_is_not_hidden_by_moving_to_the_fallback() -> None:
+def test_a_failure_is_not_hidden_by_moving_to_the_fallback():
     backend = claiming(["Neg"], "failing", make=_Failing)
     with sk.config(on_run_error="fallback"):
         assert not _verified(CHAIN, backend).agrees
 
 
-def test_a_backend_that_took_nothing_is_called_idle() -> None:
+def test_a_backend_that_took_nothing_is_called_idle():
     found = _verified(CHAIN, claiming(["Conv"], "lazy"))
     assert found.agrees
     assert found.idle == ("lazy",)
     assert verify(parsed(CHAIN), {"x": X}, "numpy").idle == ()
 
 
-def test_a_backend_that_does_not_exist_raises() -> None:
+def test_a_backend_that_does_not_exist_raises():
     with pytest.raises(BackendNotFoundError, match="SGK102"):
         verify(parsed(CHAIN), {"x": X}, "no_such_backend")
 
 
-def test_strings_sequences_optionals_and_integers_cross_between_subgraphs() -> None:
+def test_strings_sequences_optionals_and_integers_cross_between_subgraphs():
     text = """
     kinds (float[4] x, int64[4] n, string[2] s) =>
       (float[8] y, int64[4] m, string[2] t, optional(float[4]) o, seq(float[4]) q)
@@ -155,7 +155,7 @@ def test_strings_sequences_optionals_and_integers_cross_between_subgraphs() -> N
     assert found.nodes["part"] == 2
 
 
-def test_inputs_with_a_default_and_values_that_are_in_and_out_are_known_to_the_subgraphs() -> None:
+def test_inputs_with_a_default_and_values_that_are_in_and_out_are_known_to_the_subgraphs():
     model = parsed(
         "g (float[4] x, float[4] w) => (float[4] y, float[4] x2, float[4] a) {"
         " a = Add(x, w)  y = Neg(a)  x2 = Relu(x) }"
@@ -168,7 +168,7 @@ def test_inputs_with_a_default_and_values_that_are_in_and_out_are_known_to_the_s
         assert found.agrees, found
 
 
-def test_a_subgraph_that_hands_out_too_little_is_at_fault() -> None:
+def test_a_subgraph_that_hands_out_too_little_is_at_fault():
     class Short(ReferenceOperator):
         def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
             return list(super().run(inputs))[:1]
@@ -179,7 +179,7 @@ def test_a_subgraph_that_hands_out_too_little_is_at_fault() -> None:
     assert found.at_fault[0].error == "returned 1 values, expected 2"
 
 
-def test_the_page_shows_who_is_at_fault_and_who_only_inherits() -> None:
+def test_the_page_shows_who_is_at_fault_and_who_only_inherits():
     found = _verified(TWICE, claiming(["Exp"], "wrong", make=_OffByOne), per_subgraph=True)
     text, facts, outputs, drawing, subgraphs = found.sections()
     assert isinstance(text, Text)
@@ -208,7 +208,7 @@ def test_the_page_shows_who_is_at_fault_and_who_only_inherits() -> None:
     assert "out of luck" in failing.to_html()
 
 
-def test_agreeing_on_what_any_backend_would_get_right_means_nothing_and_is_no_agreement() -> None:
+def test_agreeing_on_what_any_backend_would_get_right_means_nothing_and_is_no_agreement():
     with pytest.warns(sk.errors.SubgraphkitWarning, match=r"SGK323.*'y': every element is 0"):
         found = _verified(SILENT, claiming(["Relu"], "right"))
     assert (found.outcome, found.agrees) == ("means nothing", False)
@@ -216,13 +216,13 @@ def test_agreeing_on_what_any_backend_would_get_right_means_nothing_and_is_no_ag
     assert (output.agrees, output.rms, output.low, output.high) == (True, 0, 0, 0)
 
 
-def test_an_output_that_means_nothing_beside_one_that_does_is_a_warning() -> None:
+def test_an_output_that_means_nothing_beside_one_that_does_is_a_warning():
     text = "g (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) { y = Abs(x)  z = Sub(x, x) }"
     with pytest.warns(sk.errors.SubgraphkitWarning, match="the others do agree: 'z'"):
         assert _verified(text, claiming(["Abs"], "right")).outcome == "agrees"
 
 
-def test_silent_outputs_are_no_alarm_where_a_subgraph_before_them_was_verified() -> None:
+def test_silent_outputs_are_no_alarm_where_a_subgraph_before_them_was_verified():
     with pytest.warns(sk.errors.SubgraphkitWarning, match="the others do agree: 'y'"):
         found = _verified(LATE_SILENCE, claiming(["Exp"], "right"), per_subgraph=True)
     assert found.outcome == "agrees"

@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "m.onnx")
 
 
-def test_a_session_is_made_and_run_as_there(path: str) -> None:
+def test_a_session_is_made_and_run_as_there(path):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -56,9 +56,7 @@ def test_a_session_is_made_and_run_as_there(path: str) -> None:
     assert session.inner.resolved_config.threads == 1
 
 
-def test_a_number_of_threads_that_is_configured_wins_over_that_of_a_program(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_of_threads_that_is_configured_wins_over_that_of_a_program(path, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_THREADS", "2")
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
@@ -66,27 +64,25 @@ def test_a_number_of_threads_that_is_configured_wins_over_that_of_a_program(
     assert session.inner.resolved_config.threads == 2
 
 
-def test_bytes_are_a_model(path: str) -> None:
+def test_bytes_are_a_model(path):
     session = ort.InferenceSession(Path(path).read_bytes(), providers=ort.get_available_providers())
     np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], X)
 
 
-def test_what_the_model_says_of_itself_is_known(path: str) -> None:
+def test_what_the_model_says_of_itself_is_known(path):
     meta = ort.InferenceSession(path).get_modelmeta()
     assert (meta.producer_name, meta.graph_name, meta.version) == ("me", "g", 7)
     assert meta.custom_metadata_map == {"character": "a\nb"}
 
 
-def test_what_is_configured_wins_over_the_providers_of_a_program(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_configured_wins_over_the_providers_of_a_program(path, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy")
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert session.inner.partitioning.backends == ("numpy",)
     assert session.get_providers() == ["CPUExecutionProvider"]
 
 
-def test_a_provider_without_a_backend_is_left_out_with_a_warning(path: str) -> None:
+def test_a_provider_without_a_backend_is_left_out_with_a_warning(path):
     with pytest.warns(sk.errors.SubgraphkitWarning, match="DmlExecutionProvider.*left out"):
         session = ort.InferenceSession(
             path, providers=[("DmlExecutionProvider", {"device_id": 0}), "CPUExecutionProvider"]
@@ -94,7 +90,7 @@ def test_a_provider_without_a_backend_is_left_out_with_a_warning(path: str) -> N
     assert session.get_providers() == ["CPUExecutionProvider"]
 
 
-def test_providers_stand_for_backends(path: str) -> None:
+def test_providers_stand_for_backends(path):
     pytest.importorskip("subgraphkit_openvino")
     session = ort.InferenceSession(
         path,
@@ -109,20 +105,20 @@ def test_providers_stand_for_backends(path: str) -> None:
     np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], X)
 
 
-def test_providers_of_another_kind_are_refused(path: str) -> None:
+def test_providers_of_another_kind_are_refused(path):
     with pytest.raises(sk.SubgraphkitError, match="SGK107"):
         ort.InferenceSession(path, providers=["cpu"])
     with pytest.raises(TypeError, match="provider"):
         ort.InferenceSession(path, provider=["CPUExecutionProvider"])
 
 
-def test_free_dimensions_become_shapes(path: str) -> None:
+def test_free_dimensions_become_shapes(path):
     options = ort.SessionOptions()
     options.add_free_dimension_override_by_name("N", 2)
     assert ort.InferenceSession(path, options).get_inputs()[0].shape == [2, 4]
 
 
-def test_options_reach_the_backend_that_has_them() -> None:
+def test_options_reach_the_backend_that_has_them():
     options = ort.SessionOptions()
     options.inter_op_num_threads = 3
     options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
@@ -138,7 +134,7 @@ def test_options_reach_the_backend_that_has_them() -> None:
     assert options.options_for("numpy") == {}
 
 
-def test_what_has_no_equivalent_says_so(path: str) -> None:
+def test_what_has_no_equivalent_says_so(path):
     options = ort.SessionOptions()
     options.enable_profiling = True
     training = ort.RunOptions()
@@ -155,7 +151,7 @@ def test_what_has_no_equivalent_says_so(path: str) -> None:
             act()
 
 
-def test_runs_that_are_to_terminate_do_so_however_they_are_called(path: str) -> None:
+def test_runs_that_are_to_terminate_do_so_however_they_are_called(path):
     session, stopped, told = ort.InferenceSession(path), ort.RunOptions(), threading.Event()
     stopped.terminate = True
     binding = session.io_binding()
@@ -177,7 +173,7 @@ def test_runs_that_are_to_terminate_do_so_however_they_are_called(path: str) -> 
     assert "SGK139" in problems[0]
 
 
-def test_a_run_in_another_thread_calls_back(path: str) -> None:
+def test_a_run_in_another_thread_calls_back(path):
     session, done, told = ort.InferenceSession(path), threading.Event(), []
 
     def callback(results: list[Any], user_data: object, problem: str) -> None:
@@ -194,7 +190,7 @@ def test_a_run_in_another_thread_calls_back(path: str) -> None:
     assert "SGK142" in failure
 
 
-def test_values_are_wrapped_and_bound(path: str) -> None:
+def test_values_are_wrapped_and_bound(path):
     session = ort.InferenceSession(path)
     fed = ort.OrtValue.ortvalue_from_numpy(X)
     out = ort.OrtValue.ortvalue_from_shape_and_type([2, 4], np.float32)
@@ -219,14 +215,14 @@ def test_values_are_wrapped_and_bound(path: str) -> None:
     X.fill(1)
 
 
-def test_types_are_translated() -> None:
+def test_types_are_translated():
     assert TypeHelper.ort_type_to_numpy_type("tensor(int64)") is np.int64
     assert TypeHelper.ort_type_to_numpy_type("tensor(float16)") is np.float16
     with pytest.raises(ValueError, match="seq"):
         TypeHelper.ort_type_to_numpy_type("seq(tensor(float))")
 
 
-def test_the_names_of_the_interface_are_those_of_onnx_runtime() -> None:
+def test_the_names_of_the_interface_are_those_of_onnx_runtime():
     theirs = pytest.importorskip("onnxruntime")
     assert [name for name in ort.__all__ if not hasattr(theirs, name)] == []
     session = {name for name in dir(ort.InferenceSession) if not name.startswith("_")}
@@ -250,7 +246,7 @@ def ran(program: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("backend", ["", "onnxruntime", "numpy"])
-def test_the_library_behind_a_backend_is_still_found(path: str, backend: str) -> None:
+def test_the_library_behind_a_backend_is_still_found(path, backend):
     pytest.importorskip("subgraphkit_onnxruntime")
     program = f"""
         import numpy, onnxruntime
@@ -262,7 +258,7 @@ def test_the_library_behind_a_backend_is_still_found(path: str, backend: str) ->
 
 
 @pytest.mark.parametrize("backend", ["", "numpy"])
-def test_magika_runs(backend: str) -> None:
+def test_magika_runs(backend):
     pytest.importorskip("magika")
     program = """
         from magika import Magika
@@ -273,7 +269,7 @@ def test_magika_runs(backend: str) -> None:
     assert ran(program, SUBGRAPH_BACKEND=backend) == "python json"
 
 
-def test_rapidocr_reads_a_picture() -> None:
+def test_rapidocr_reads_a_picture():
     for name in ("rapidocr_onnxruntime", "cv2", "pyclipper", "shapely", "PIL"):
         pytest.importorskip(name)
     program = """
@@ -289,7 +285,7 @@ def test_rapidocr_reads_a_picture() -> None:
     assert ran(program).replace(" ", "") == "HelloWorld2026"
 
 
-def test_silero_hears_nothing_in_silence() -> None:
+def test_silero_hears_nothing_in_silence():
     torch = pytest.importorskip("torch")
     pytest.importorskip("silero_vad")
     program = """
@@ -303,7 +299,7 @@ def test_silero_hears_nothing_in_silence() -> None:
     assert ran(program) == "True"
 
 
-def test_a_session_is_pickled_as_what_opens_it_elsewhere(tmp_path: Path) -> None:
+def test_a_session_is_pickled_as_what_opens_it_elsewhere(tmp_path):
     onnx.save(parsed("g (float[N] x) => (float[N] y) { y = Neg(x) }"), tmp_path / "m.onnx")
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
@@ -314,7 +310,7 @@ def test_a_session_is_pickled_as_what_opens_it_elsewhere(tmp_path: Path) -> None
     np.testing.assert_array_equal(again.run(None, {"x": np.ones(2, np.float32)})[0], [-1, -1])
 
 
-def test_dimensions_have_the_names_that_the_file_declares() -> None:
+def test_dimensions_have_the_names_that_the_file_declares():
     text = (
         "g (float[batch, seq] x, int64[1] k) => (float[batch, found] y, float[] s, float[2, q] t) "
         "{ y = Slice(x, k, k, k) s = Reshape(y, k) t = Expand(y, k) }"
@@ -355,7 +351,7 @@ print(device.device_type() == OrtDevice.cuda(), device.device_id())
 """
 
 
-def test_programs_catch_errors_by_the_classes_of_onnxruntime(path: str) -> None:
+def test_programs_catch_errors_by_the_classes_of_onnxruntime(path):
     done = run_child([sys.executable, "-c", CATCHES, path], status=None)
     assert done.stdout.splitlines() == [
         "ModelNotFoundError SGK201",
@@ -366,7 +362,7 @@ def test_programs_catch_errors_by_the_classes_of_onnxruntime(path: str) -> None:
     ], done.stderr
 
 
-def test_an_error_of_both_kinds_travels_as_ours(path: str) -> None:
+def test_an_error_of_both_kinds_travels_as_ours(path):
     with pytest.raises(sk.errors.InputError) as raised:
         ort.InferenceSession(path).run(["q"], {"x": X})
     again = pickle.loads(pickle.dumps(raised.value))

@@ -85,7 +85,7 @@ def compiled(module: nn.Module, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_agrees_with_itself_for_several_sizes(name: str) -> None:
+def test_a_module_agrees_with_itself_for_several_sizes(name):
     make, feed = MODULES[name]
     module = make().eval()
     run = compiled(module)
@@ -95,7 +95,7 @@ def test_a_module_agrees_with_itself_for_several_sizes(name: str) -> None:
             torch.testing.assert_close(run(x), module(x), rtol=1e-4, atol=1e-5)
 
 
-def test_the_backend_is_known_by_its_name() -> None:
+def test_the_backend_is_known_by_its_name():
     found = torch._dynamo.list_backends(exclude_tags=())
     if "subgraphkit" not in found:
         pytest.skip("this tree was installed before it had the entry point")
@@ -103,7 +103,7 @@ def test_the_backend_is_known_by_its_name() -> None:
     torch.testing.assert_close(torch.compile(module, backend="subgraphkit")(x), module(x))
 
 
-def test_one_model_serves_every_size_once_sizes_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_model_serves_every_size_once_sizes_are_open(monkeypatch):
     made = []
     monkeypatch.setattr(
         "subgraphkit.compat.torch_compile.InferenceSession",
@@ -119,7 +119,7 @@ def test_one_model_serves_every_size_once_sizes_are_open(monkeypatch: pytest.Mon
     assert {one.backend for one in made[0].partitioning.subgraphs} == {"numpy"}
 
 
-def test_weights_that_change_are_noticed() -> None:
+def test_weights_that_change_are_noticed():
     module, x = perceptron().eval(), torch.randn(2, 8)
     run = compiled(module)
     with torch.no_grad():
@@ -131,7 +131,7 @@ def test_weights_that_change_are_noticed() -> None:
     assert not torch.equal(before, run(x))
 
 
-def test_no_gradient_is_computed_in_silence() -> None:
+def test_no_gradient_is_computed_in_silence():
     module, x = perceptron().eval(), torch.randn(2, 8)
     result = compiled(module)(x)
     torch.testing.assert_close(result, module(x))
@@ -139,7 +139,7 @@ def test_no_gradient_is_computed_in_silence() -> None:
         result.sum().backward()
 
 
-def test_a_graph_that_changes_its_input_is_refused() -> None:
+def test_a_graph_that_changes_its_input_is_refused():
     def change(x: Any) -> Any:
         x.add_(1)
         return x * 2
@@ -149,7 +149,7 @@ def test_a_graph_that_changes_its_input_is_refused() -> None:
         run(torch.zeros(2))
 
 
-def test_short_floats_booleans_and_numbers_go_in_and_out() -> None:
+def test_short_floats_booleans_and_numbers_go_in_and_out():
     def several(x: Any, mask: Any) -> Any:
         return x * 2, mask & (x > 0), x.sum().to(torch.int64)
 
@@ -162,12 +162,12 @@ def test_short_floats_booleans_and_numbers_go_in_and_out() -> None:
                 assert ours.dtype == theirs.dtype
 
 
-def test_an_unknown_setting_is_refused() -> None:
+def test_an_unknown_setting_is_refused():
     with pytest.raises(Exception, match="SGK114"), torch.no_grad():
         compiled(perceptron().eval(), bakends="numpy")(torch.randn(2, 8))
 
 
-def test_pytorch_is_imported_by_its_own_door_alone() -> None:
+def test_pytorch_is_imported_by_its_own_door_alone():
     program = "import sys, subgraphkit as sk; sk.InferenceSession; print('torch' in sys.modules)"
     done = run_child([sys.executable, "-c", program])
     assert done.stdout.strip() == "False"

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,9 +37,7 @@ blocks (float[N] x) => (float[N] y)
 """
 
 
-def test_a_second_bind_compiles_nothing_and_computes_the_same(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_second_bind_compiles_nothing_and_computes_the_same(caplog):
     class Listener:
         heard: list[bool] = []  # noqa: RUF012 (one for this test)
 
@@ -63,13 +60,13 @@ def test_a_second_bind_compiles_nothing_and_computes_the_same(
     np.testing.assert_array_equal(after[0], EXPECTED)
 
 
-def test_equal_blocks_of_a_model_compile_once_and_blocks_with_other_weights_do_not() -> None:
+def test_equal_blocks_of_a_model_compile_once_and_blocks_with_other_weights_do_not():
     backend = storing()
     run(backend, BLOCKS)
     assert (backend.compilations, backend.restorations) == (2, 1 + 2)  # two for the proofs
 
 
-def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines: Path) -> None:
+def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines):
     class Separate(ProgramOperator):
         def serialize(self) -> bytes | None:
             return ProgramOperator(self.program, ()).serialize()
@@ -98,7 +95,7 @@ def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines: Path) -> 
     np.testing.assert_array_equal(results[0], expected[0])
 
 
-def test_the_cache_can_be_switched_off(home: Path) -> None:
+def test_the_cache_can_be_switched_off(home):
     backend = storing()
     for _ in range(2):
         run(backend, cache="off")
@@ -106,7 +103,7 @@ def test_the_cache_can_be_switched_off(home: Path) -> None:
     assert not (home / "cache").exists()
 
 
-def test_a_backend_that_stores_nothing_never_touches_the_disk(home: Path) -> None:
+def test_a_backend_that_stores_nothing_never_touches_the_disk(home):
     partitioning = sk.partition(
         sk.bind(sk.load(parsed(LINEAR)), {"N": 1}), [claiming(["MatMul", "Add", "Relu"])]
     )
@@ -114,7 +111,7 @@ def test_a_backend_that_stores_nothing_never_touches_the_disk(home: Path) -> Non
     assert sorted(path.name for path in home.iterdir()) == []
 
 
-def test_the_operators_of_another_backend_are_not_kept(engines: Path) -> None:
+def test_the_operators_of_another_backend_are_not_kept(engines):
     class Property(StoringProperty):
         def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
             return context.compile(subgraph)
@@ -127,7 +124,7 @@ def test_the_operators_of_another_backend_are_not_kept(engines: Path) -> None:
     assert list(engines.glob("*.engine")) == []
 
 
-def test_new_weights_are_compiled_past_the_cache(engines: Path) -> None:
+def test_new_weights_are_compiled_past_the_cache(engines):
     backend = storing()
     session = sk.InferenceSession(parsed(LINEAR), backend=[backend], shapes={"N": 3})
     assert session.update_weights({"bias": np.zeros(2, np.float32)}) == {"storing_0": "recompiled"}
@@ -146,9 +143,7 @@ def _failing(self: Any, *_: object, **__: object) -> Any:
         (lambda *_, **__: object, "deserialize returned a type"),
     ],
 )
-def test_an_engine_that_cannot_be_restored_is_compiled_again(
-    deserialize: Any, text: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_engine_that_cannot_be_restored_is_compiled_again(deserialize, text, caplog):
     run(storing())
     broken = storing(deserialize=deserialize)
     with pytest.warns(SubgraphkitWarning, match=rf"SGK155.*not kept.*{text}"):
@@ -162,16 +157,14 @@ def test_an_engine_that_cannot_be_restored_is_compiled_again(
     ("serialize", "text"),
     [(_failing, "made for another driver"), (lambda self: 3, "returned a int, expected bytes")],
 )
-def test_an_operator_that_cannot_be_serialized_runs_all_the_same(
-    serialize: Any, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_operator_that_cannot_be_serialized_runs_all_the_same(serialize, text, monkeypatch):
     monkeypatch.setattr(ProgramOperator, "serialize", serialize)
     with pytest.warns(SubgraphkitWarning, match=f"SGK152.*store.*{text}"):
         _, results = run(storing())
     np.testing.assert_array_equal(results[0], EXPECTED)
 
 
-def test_a_backend_without_identity_is_not_cached(engines: Path) -> None:
+def test_a_backend_without_identity_is_not_cached(engines):
     def failing(self: Any) -> str:
         raise RuntimeError("no driver")
 
@@ -181,9 +174,7 @@ def test_a_backend_without_identity_is_not_cached(engines: Path) -> None:
     assert list(engines.iterdir()) == []
 
 
-def test_a_backend_whose_source_is_not_known_is_not_cached(
-    engines: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_backend_whose_source_is_not_known_is_not_cached(engines, caplog):
     caplog.set_level(logging.INFO, "subgraphkit.cache")
     typed_in = storing(__module__="typed_in")
     typed_in.__mro__[1].__module__ = StoringProperty.__module__ = "typed_in"
@@ -222,7 +213,7 @@ def _opened(backend: Any, text: str = LINEAR, **settings: Any) -> sk.InferenceSe
     return sk.InferenceSession(parsed(text), backend=[backend], shapes={"N": 3}, **settings)
 
 
-def test_what_comes_back_with_less_precision_is_not_kept_and_told_once(engines: Path) -> None:
+def test_what_comes_back_with_less_precision_is_not_kept_and_told_once(engines):
     backend = storing(deserialize=_rounding)
     for number in (1, 2):
         with pytest.warns(SubgraphkitWarning, match=r"SGK155.*computes something else") as heard:
@@ -234,7 +225,7 @@ def test_what_comes_back_with_less_precision_is_not_kept_and_told_once(engines: 
     assert list(engines.iterdir()) == []
 
 
-def test_weights_that_are_said_to_be_elsewhere_and_are_in_the_engine(engines: Path) -> None:
+def test_weights_that_are_said_to_be_elsewhere_and_are_in_the_engine(engines):
     """One engine would serve Mul by 2 and Mul by 3."""
     backend = storing(separate_weights=lambda self, subgraph: list(subgraph.constants))
     text = "m (float[N] x) => (float[N] y) <float[1] w = {%s}> { y = Mul(x, w) }"
@@ -245,7 +236,7 @@ def test_weights_that_are_said_to_be_elsewhere_and_are_in_the_engine(engines: Pa
     assert list(engines.glob("*.engine")) == []
 
 
-def test_random_numbers_are_no_difference(engines: Path) -> None:
+def test_random_numbers_are_no_difference(engines):
     class Drawing(ProgramOperator):
         def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
             return [np.random.default_rng().random(one.shape, np.float32) for one in inputs]
@@ -272,7 +263,7 @@ def _picky(one: ProgramOperator) -> ProgramOperator:
     return _Picky(one.program, one.constants)
 
 
-def test_what_fails_on_made_up_inputs_is_not_kept_and_runs_all_the_same(engines: Path) -> None:
+def test_what_fails_on_made_up_inputs_is_not_kept_and_runs_all_the_same(engines):
     backend = _with(_picky)
     with pytest.warns(SubgraphkitWarning, match=r"SGK155.*storing_0 fails on made-up inputs: not"):
         operators, results = run(backend)
@@ -281,7 +272,7 @@ def test_what_fails_on_made_up_inputs_is_not_kept_and_runs_all_the_same(engines:
     assert list(engines.iterdir()) == []
 
 
-def test_what_is_built_for_another_machine_is_kept(engines: Path) -> None:
+def test_what_is_built_for_another_machine_is_kept(engines):
     def probe(cls: Any, *, deep: bool = False) -> ProbeResult:
         return ProbeResult(available=True, builds_only=True)
 
@@ -289,7 +280,7 @@ def test_what_is_built_for_another_machine_is_kept(engines: Path) -> None:
     assert operators.kept == {"storing_0"}
 
 
-def test_the_first_answer_does_not_wait_for_the_proof(engines: Path) -> None:
+def test_the_first_answer_does_not_wait_for_the_proof(engines):
     may_restore, asked = threading.Event(), threading.Event()
 
     def deserialize(
@@ -309,9 +300,7 @@ def test_the_first_answer_does_not_wait_for_the_proof(engines: Path) -> None:
     assert len(list(engines.glob("*.engine"))) == 1
 
 
-def test_a_session_that_is_never_idle_proves_beside_its_runs(
-    engines: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_that_is_never_idle_proves_beside_its_runs(engines, monkeypatch):
     monkeypatch.setattr(background, "_PAUSE_SECONDS", 0.1)
     may_end, began = threading.Event(), threading.Event()
 
@@ -336,7 +325,7 @@ def test_a_session_that_is_never_idle_proves_beside_its_runs(
     assert len(list(engines.glob("*.engine"))) == 1
 
 
-def test_a_session_that_is_closed_at_once_keeps_its_engines(engines: Path) -> None:
+def test_a_session_that_is_closed_at_once_keeps_its_engines(engines):
     backend = storing()
     with _opened(backend) as session:
         assert backend.restorations == 0
@@ -344,7 +333,7 @@ def test_a_session_that_is_closed_at_once_keeps_its_engines(engines: Path) -> No
     assert len(list(engines.glob("*.engine"))) == 1
 
 
-def test_what_was_compiled_before_another_failed_is_kept(engines: Path) -> None:
+def test_what_was_compiled_before_another_failed_is_kept(engines):
     class Property(StoringProperty):
         def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
             if backend.compilations:
@@ -357,7 +346,7 @@ def test_what_was_compiled_before_another_failed_is_kept(engines: Path) -> None:
     assert len(list(engines.glob("*.engine"))) == 1
 
 
-def test_a_bundle_has_no_engine_that_comes_back_otherwise(home: Path) -> None:
+def test_a_bundle_has_no_engine_that_comes_back_otherwise(home):
     backend = storing(deserialize=_rounding)
     session = _opened(backend, cache=False)
     with pytest.warns(SubgraphkitWarning, match=r"SGK155.*computes something else"):
@@ -376,9 +365,7 @@ class Rounding(Storing):
 
 
 @pytest.mark.parametrize(("kind", "count"), [(Storing, 1), (Rounding, 0)])
-def test_the_process_that_compiled_proves(
-    engines: Path, kind: type[Storing], count: int, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_the_process_that_compiled_proves(engines, kind, count, recwarn):
     for _ in range(2):
         with _opened(kind, isolate="storing") as session:
             np.testing.assert_array_equal(session.run(None, {"x": _X})[0], EXPECTED)

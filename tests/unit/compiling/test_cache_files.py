@@ -26,7 +26,7 @@ from tests.unit.compiling.cache_checks import (
 from tests.unit.compiling.conftest import LINEAR, run
 
 
-def test_no_bit_of_an_entry_can_be_flipped_unnoticed(engines: Path) -> None:
+def test_no_bit_of_an_entry_can_be_flipped_unnoticed(engines):
     run(storing())
     chance = random.Random(0)
     for path in the_entry(engines):
@@ -44,7 +44,7 @@ def test_no_bit_of_an_entry_can_be_flipped_unnoticed(engines: Path) -> None:
 
 @pytest.mark.parametrize("which", ["engine", "json"])
 @pytest.mark.parametrize("left", [0, 1, 0.5, -1])
-def test_a_file_cut_short_is_compiled_again(engines: Path, which: str, left: float) -> None:
+def test_a_file_cut_short_is_compiled_again(engines, which, left):
     run(storing())
     (path,) = engines.glob(f"*.{which}")
     whole = path.read_bytes()
@@ -55,7 +55,7 @@ def test_a_file_cut_short_is_compiled_again(engines: Path, which: str, left: flo
 
 
 @pytest.mark.parametrize("which", ["engine", "json"])
-def test_a_file_that_is_missing_or_longer_is_compiled_again(engines: Path, which: str) -> None:
+def test_a_file_that_is_missing_or_longer_is_compiled_again(engines, which):
     run(storing())
     (path,) = engines.glob(f"*.{which}")
     path.write_bytes(path.read_bytes() + b"x")
@@ -65,13 +65,13 @@ def test_a_file_that_is_missing_or_longer_is_compiled_again(engines: Path, which
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"schema": 1}', "[" * 100_000, "\0" * 9])
-def test_what_is_no_description_is_compiled_again(engines: Path, text: str) -> None:
+def test_what_is_no_description_is_compiled_again(engines, text):
     run(storing())
     the_entry(engines)[1].write_text(text)
     assert_compiled_again(engines)
 
 
-def test_entries_that_were_swapped_or_copied_are_not_used(engines: Path) -> None:
+def test_entries_that_were_swapped_or_copied_are_not_used(engines):
     run(storing())
     first = the_entry(engines)
     run(storing(), OTHER)
@@ -93,7 +93,7 @@ def age(engines: Path, seconds: float) -> None:
         os.utime(path, (moment, moment))
 
 
-def test_the_engine_least_recently_used_goes_first(engines: Path) -> None:
+def test_the_engine_least_recently_used_goes_first(engines):
     for number in range(3):
         run(storing(), numbered(number))
         age(engines, 10)
@@ -108,12 +108,12 @@ def test_the_engine_least_recently_used_goes_first(engines: Path) -> None:
     assert survivors == [0, 2, 3]
 
 
-def test_an_engine_larger_than_the_limit_is_not_kept(engines: Path) -> None:
+def test_an_engine_larger_than_the_limit_is_not_kept(engines):
     run(storing(), cache_size=10)
     assert list(engines.iterdir()) == []
 
 
-def test_what_killed_writers_left_goes_once_it_is_old(engines: Path) -> None:
+def test_what_killed_writers_left_goes_once_it_is_old(engines):
     run(storing())
     digest = "0" * 64
     left = [engines / f"{digest}.engine", engines / f"{digest}.lock"]
@@ -129,7 +129,7 @@ def test_what_killed_writers_left_goes_once_it_is_old(engines: Path) -> None:
     assert [path.exists() for path in (*left, strange)] == [False, False, False, True]
 
 
-def test_what_is_being_written_counts_and_goes_with_its_writer(engines: Path) -> None:
+def test_what_is_being_written_counts_and_goes_with_its_writer(engines):
     run(storing())
     store = EngineStore.open(None)
     (one,) = store.entries()
@@ -145,7 +145,7 @@ def test_what_is_being_written_counts_and_goes_with_its_writer(engines: Path) ->
 # -- trust ---------------------------------------------------------------------------------------
 
 
-def test_folder_and_key_are_for_the_user_alone(engines: Path, home: Path) -> None:
+def test_folder_and_key_are_for_the_user_alone(engines, home):
     run(storing())
     key = home / "state" / "subgraphkit" / "engine-cache.key"
     assert stat.S_IMODE(engines.stat().st_mode) == 0o700
@@ -154,14 +154,14 @@ def test_folder_and_key_are_for_the_user_alone(engines: Path, home: Path) -> Non
     assert {stat.S_IMODE(path.stat().st_mode) for path in engines.iterdir()} == {0o600}
 
 
-def test_engines_signed_with_another_key_are_compiled_again(home: Path, engines: Path) -> None:
+def test_engines_signed_with_another_key_are_compiled_again(home, engines):
     run(storing())
     (home / "state" / "subgraphkit" / "engine-cache.key").unlink()
     assert_compiled_again(engines)
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
-def test_a_folder_that_others_can_write_to_is_not_used(engines: Path, mode: int) -> None:
+def test_a_folder_that_others_can_write_to_is_not_used(engines, mode):
     run(storing())
     for folder in (engines, engines.parent):
         folder.chmod(mode)
@@ -169,16 +169,14 @@ def test_a_folder_that_others_can_write_to_is_not_used(engines: Path, mode: int)
         folder.chmod(0o700)
 
 
-def test_a_folder_of_another_user_is_not_used(
-    engines: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_another_user_is_not_used(engines, monkeypatch):
     run(storing())
     uid = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
     refused(rf"SGK150.*belongs to user {uid} and you are user {uid + 1}[\s\S]*chown -R")
 
 
-def test_links_are_not_followed(engines: Path, home: Path) -> None:
+def test_links_are_not_followed(engines, home):
     run(storing())
     for path in (engines, engines.parent):
         path.rename(home / "elsewhere")
@@ -194,7 +192,7 @@ def test_links_are_not_followed(engines: Path, home: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", ["mode", "short", "long", "empty", "link"])
-def test_a_key_that_others_could_know_or_have_made_is_not_used(home: Path, problem: str) -> None:
+def test_a_key_that_others_could_know_or_have_made_is_not_used(home, problem):
     run(storing())
     key = home / "state" / "subgraphkit" / "engine-cache.key"
     if problem == "mode":
@@ -212,9 +210,7 @@ def test_a_key_that_others_could_know_or_have_made_is_not_used(home: Path, probl
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO, errno.EMFILE])
 @pytest.mark.parametrize("call", range(4))
-def test_a_disk_that_fails_costs_one_warning_and_nothing_else(
-    engines: Path, monkeypatch: pytest.MonkeyPatch, code: int, call: int
-) -> None:
+def test_a_disk_that_fails_costs_one_warning_and_nothing_else(engines, monkeypatch, code, call):
     run(storing(), OTHER)  # folder and key are there
     before = sorted(engines.iterdir())
     real, calls = os.fsync, iter(range(99))
@@ -237,9 +233,7 @@ def test_a_disk_that_fails_costs_one_warning_and_nothing_else(
     np.testing.assert_array_equal(results[0], EXPECTED)
 
 
-def test_a_folder_that_can_only_be_read_still_gives_its_engines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_folder_that_can_only_be_read_still_gives_its_engines(monkeypatch):
     run(storing())
     real = os.open
 
@@ -257,7 +251,7 @@ def test_a_folder_that_can_only_be_read_still_gives_its_engines(
     assert len(heard) == 1
 
 
-def test_a_cache_dir_that_is_a_file_is_told_once(home: Path) -> None:
+def test_a_cache_dir_that_is_a_file_is_told_once(home):
     (home / "file").write_text("")
     for cache_dir in (home / "file", home / "file" / "below"):
         with pytest.warns(SubgraphkitWarning, match="SGK151") as heard:
@@ -269,7 +263,7 @@ def test_a_cache_dir_that_is_a_file_is_told_once(home: Path) -> None:
 # -- where it lies -------------------------------------------------------------------------------
 
 
-def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_there_is_no_cache(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "")
 

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from importlib import import_module, reload
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -110,13 +109,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("prefix", ["a", "zz_", "/model/"])
-def test_renaming_everything_leaves_the_key_as_it_is(prefix: str) -> None:
+def test_renaming_everything_leaves_the_key_as_it_is(prefix):
     model = parsed(KEYED)
     assert key_of(model) == key_of(renamed(model, prefix))
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_one_change_anywhere_gives_another_key(change: str) -> None:
+def test_one_change_anywhere_gives_another_key(change):
     old, new = CHANGES[change]
     text = KEYED.replace(old, new)
     if "branches" in change:
@@ -125,14 +124,14 @@ def test_one_change_anywhere_gives_another_key(change: str) -> None:
     assert key_of(parsed(text)) != key_of(parsed(KEYED))
 
 
-def test_another_operator_set_gives_another_key() -> None:
+def test_another_operator_set_gives_another_key():
     assert len({key_of(parsed(KEYED, opset)) for opset in (18, 19, 20)}) == 3
 
 
 # -- the other parts of the key ------------------------------------------------------------------
 
 
-def test_whoever_states_a_constant_makes_no_difference() -> None:
+def test_whoever_states_a_constant_makes_no_difference():
     stored = "<float[2] c = {1, 2}>"
     stated = "c = Constant<value = float[2] {1, 2}>()"
     texts = [
@@ -142,7 +141,7 @@ def test_whoever_states_a_constant_makes_no_difference() -> None:
     assert len({key_of(parsed(text)) for text in texts}) == 1
 
 
-def test_symbolic_dimensions_count_by_where_they_are_equal() -> None:
+def test_symbolic_dimensions_count_by_where_they_are_equal():
     def key(one: str, other: str) -> str:
         inputs = f"float[{one}, 2] a, float[{other}, 2] b"
         return key_of(parsed(f"g ({inputs}) => (float[K, 2] y) {{ y = Concat<axis = 0>(a, b) }}"))
@@ -159,16 +158,16 @@ def test_symbolic_dimensions_count_by_where_they_are_equal() -> None:
         ({"dims": {"N": (1,)}}, {"dims": {"N": (2,)}}),
     ],
 )
-def test_options_that_shape_the_engine_are_in_the_key(one: Any, other: Any) -> None:
+def test_options_that_shape_the_engine_are_in_the_key(one, other):
     assert key_of(parsed(LINEAR), _storing(**one)) != key_of(parsed(LINEAR), _storing(**other))
 
 
-def test_options_that_do_not_shape_the_engine_are_not_in_the_key() -> None:
+def test_options_that_do_not_shape_the_engine_are_not_in_the_key():
     keys = {key_of(parsed(LINEAR), _storing(level=1, threads=n)) for n in (1, 2)}
     assert len(keys) == 1
 
 
-def test_of_a_path_what_lies_there_counts_and_not_its_place(tmp_path: Path) -> None:
+def test_of_a_path_what_lies_there_counts_and_not_its_place(tmp_path):
     def key(name: str, text: str) -> str:
         (tmp_path / name).write_text(text)
         return key_of(parsed(LINEAR), _storing(table=tmp_path / name))
@@ -176,13 +175,13 @@ def test_of_a_path_what_lies_there_counts_and_not_its_place(tmp_path: Path) -> N
     assert key("a", "tuned") == key("b", "tuned") != key("a", "tuned again")
 
 
-def test_names_count_once_an_option_may_name_parts_of_the_model() -> None:
+def test_names_count_once_an_option_may_name_parts_of_the_model():
     backend = _storing(keep=("n1",))
     model = parsed(LINEAR)
     assert key_of(model, backend) != key_of(renamed(model, "z"), backend)
 
 
-def test_every_part_of_the_identity_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_of_the_identity_is_in_the_key(monkeypatch):
     model = parsed(LINEAR)
     keys = [
         key_of(model),
@@ -211,9 +210,7 @@ class Plugin(sk.Backend):
 """
 
 
-def test_the_code_of_a_backend_is_in_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_code_of_a_backend_is_in_the_key(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     identities = []
     for number, source in enumerate((PLUGIN, PLUGIN, PLUGIN + "# mended\n")):
@@ -229,9 +226,7 @@ def test_the_code_of_a_backend_is_in_the_key(
 is_changed = keying._is_changed
 
 
-def test_code_that_was_changed_after_it_was_loaded_has_no_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_was_changed_after_it_was_loaded_has_no_key(tmp_path, monkeypatch):
     monkeypatch.setattr(keying, "_is_changed", is_changed)
     monkeypatch.syspath_prepend(str(tmp_path))
     place = tmp_path / "plugin_edited.py"
@@ -254,11 +249,11 @@ PINNED = "9e98add0115a2e1d857c793d265c502a83a9db63a4881678c1db59a21fb4f98e"
 """Changes only where what is written changes, and then every user's cache begins anew."""
 
 
-def test_the_digest_is_the_same_in_every_process() -> None:
+def test_the_digest_is_the_same_in_every_process():
     assert structure_digest(whole(parsed(LINEAR))) == PINNED
 
 
-def test_a_weight_is_read_once_in_its_life() -> None:
+def test_a_weight_is_read_once_in_its_life():
     reads = itertools.count()
     array = np.arange(4, dtype=np.float32)
 
@@ -275,7 +270,7 @@ def test_a_weight_is_read_once_in_its_life() -> None:
 
 
 @pytest.mark.parametrize("dtype", [d for d in DataType if d is not DataType.UNDEFINED])
-def test_every_element_type_has_a_digest_of_its_own(dtype: DataType) -> None:
+def test_every_element_type_has_a_digest_of_its_own(dtype):
     def digest(*shape: int) -> str:
         array = np.zeros(shape, dtype.numpy)
         if dtype is DataType.STRING:
@@ -289,7 +284,7 @@ def test_every_element_type_has_a_digest_of_its_own(dtype: DataType) -> None:
     assert (digest(2) == zeros) == (dtype is DataType.FLOAT)
 
 
-def test_texts_are_told_apart_where_their_joined_bytes_are_equal() -> None:
+def test_texts_are_told_apart_where_their_joined_bytes_are_equal():
     texts = [["a", "bc"], ["ab", "c"], [b"a", b"bc"]]
     weights = [
         Initializer("w", TensorType(DataType.STRING, (2,)), lambda t=t: np.array(t, object))
@@ -298,7 +293,7 @@ def test_texts_are_told_apart_where_their_joined_bytes_are_equal() -> None:
     assert len(set(weight_digests(weights))) == 3
 
 
-def test_large_weights_are_hashed_by_several_threads_to_the_same_digest() -> None:
+def test_large_weights_are_hashed_by_several_threads_to_the_same_digest():
     array = np.arange(20 << 20, dtype=np.uint8)
     type_ = TensorType(DataType.UINT8, array.shape)
     together = weight_digests([Initializer("w", type_, lambda: array) for _ in range(4)])
@@ -323,7 +318,7 @@ def computed(model: Any, x: Any, **shapes: int) -> tuple[Any, int, int]:
 
 
 @pytest.mark.parametrize("shapes", [{"N": 3}, {}], ids=["static", "dynamic"])
-def test_a_compiled_model_is_restored_also_under_other_names(shapes: dict[str, int]) -> None:
+def test_a_compiled_model_is_restored_also_under_other_names(shapes):
     model = parsed(LINEAR)
     first, none, count = computed(model, X, **shapes)
     again, restored, _ = computed(model, X, **shapes)

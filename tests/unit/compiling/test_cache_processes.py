@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -106,7 +105,7 @@ def start(script: str, *arguments: object, **variables: str) -> subprocess.Popen
     )
 
 
-def test_several_processes_at_once_compile_each_engine_once(home: Path) -> None:
+def test_several_processes_at_once_compile_each_engine_once(home):
     told, ready = home / "compilations", home / "ready"
     ready.mkdir()
     processes = [
@@ -124,14 +123,14 @@ def test_several_processes_at_once_compile_each_engine_once(home: Path) -> None:
     assert not list(store.folder.glob("*.lock"))
 
 
-def test_a_writer_killed_at_any_moment_leaves_nothing_wrong_and_no_lock() -> None:
+def test_a_writer_killed_at_any_moment_leaves_nothing_wrong_and_no_lock():
     process = start(KILLED)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert int(out) == 70
 
 
-def test_a_folder_in_which_nothing_can_be_locked_is_gone_on_with(home: Path) -> None:
+def test_a_folder_in_which_nothing_can_be_locked_is_gone_on_with(home):
     told: list[str] = []
     with locked(home / "missing" / "a.lock", 5, lambda: told.append("waiting")):
         assert told == []

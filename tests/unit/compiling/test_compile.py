@@ -49,14 +49,14 @@ def failing(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
     raise RuntimeError(f"no kernel for {len(subgraph.nodes)} nodes")
 
 
-def test_there_is_one_operator_per_subgraph_in_order() -> None:
+def test_there_is_one_operator_per_subgraph_in_order():
     partitioning = sk.partition(bound(CHAIN, N=2), [claiming(["Relu"], "a"), claiming(ALL, "b")])
     operators = sk.compile_subgraphs(partitioning)
     assert operators.partitioning is partitioning
     assert [operator.subgraph for operator in operators] == list(partitioning.subgraphs)  # type: ignore[attr-defined]
 
 
-def test_nodes_given_back_go_to_the_next_backend_and_nothing_else_moves() -> None:
+def test_nodes_given_back_go_to_the_next_backend_and_nothing_else_moves():
     graph = bound(CHAIN, N=2)
     picky = claiming(ALL, "picky", make=refusing(1))
     partitioning = sk.partition(graph, [picky, claiming(ALL, "rest")])
@@ -71,7 +71,7 @@ def test_nodes_given_back_go_to_the_next_backend_and_nothing_else_moves() -> Non
     np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.zeros((2, 4)))
 
 
-def test_a_failure_is_raised_with_subgraph_nodes_and_cause() -> None:
+def test_a_failure_is_raised_with_subgraph_nodes_and_cause():
     partitioning = sk.partition(bound(CHAIN, N=2), [claiming(ALL, "bad", make=failing)])
     with pytest.raises(CompileError, match="no kernel for 3 nodes") as failure:
         sk.compile_subgraphs(partitioning)
@@ -80,14 +80,14 @@ def test_a_failure_is_raised_with_subgraph_nodes_and_cause() -> None:
     assert isinstance(failure.value.__cause__, RuntimeError)
 
 
-def test_a_failure_moves_the_region_where_the_policy_says_so() -> None:
+def test_a_failure_moves_the_region_where_the_policy_says_so():
     graph = sk.bind(sk.load(parsed(CHAIN)), on_compile_error="fallback")
     partitioning = sk.partition(graph, [claiming(ALL, "bad", make=failing), claiming(ALL, "good")])
     operators = sk.compile_subgraphs(partitioning)
     assert [s.backend for s in operators.partitioning.subgraphs] == ["good"]
 
 
-def test_giving_back_is_an_error_where_the_policy_says_so() -> None:
+def test_giving_back_is_an_error_where_the_policy_says_so():
     graph = sk.bind(sk.load(parsed(CHAIN)), on_unsupported="raise")
     partitioning = sk.partition(graph, [claiming(ALL, "picky", make=refusing(1))])
     with pytest.raises(CompileError, match="too hard"):
@@ -95,7 +95,7 @@ def test_giving_back_is_an_error_where_the_policy_says_so() -> None:
 
 
 @pytest.mark.parametrize("nodes", [12, "ab", (0, "a"), (1.0,), (None,)])
-def test_giving_back_what_is_no_node_index_breaks_the_contract(nodes: Any) -> None:
+def test_giving_back_what_is_no_node_index_breaks_the_contract(nodes):
     def make(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
         raise sk.Unsupported("odd", nodes=nodes)
 
@@ -104,7 +104,7 @@ def test_giving_back_what_is_no_node_index_breaks_the_contract(nodes: Any) -> No
         sk.compile_subgraphs(partitioning)
 
 
-def test_something_that_is_not_an_operator_breaks_the_contract() -> None:
+def test_something_that_is_not_an_operator_breaks_the_contract():
     partitioning = sk.partition(
         bound(CHAIN, N=2),
         [claiming(ALL, "odd", make=lambda subgraph: subgraph)],  # type: ignore[arg-type,return-value]
@@ -138,7 +138,7 @@ def listener() -> Iterator[Listener]:
         yield heard
 
 
-def test_extensions_hear_of_compiling_giving_back_and_running(listener: Listener) -> None:
+def test_extensions_hear_of_compiling_giving_back_and_running(listener):
     picky = claiming(ALL, "picky", make=refusing(1))
     partitioning = sk.partition(bound(CHAIN, N=2), [picky, claiming(ALL, "rest")])
     session = sk.Session(sk.plan(partitioning, sk.compile_subgraphs(partitioning)))
@@ -155,7 +155,7 @@ def test_extensions_hear_of_compiling_giving_back_and_running(listener: Listener
 # -- the division --------------------------------------------------------------------------------
 
 
-def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph() -> None:
+def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph():
     whole = bound(DIVIDED, N=2)
     (outer,) = sk.partition(whole, [backend(Inner(("Add", "Relu", "Neg")))]).subgraphs[1:2]
     assert outer.nodes == (1, 2, 3, 4)
@@ -176,13 +176,13 @@ def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph() -> None
 
 
 @pytest.mark.parametrize("among", ["numpy", None, [Inner, Inner()], Inner()])
-def test_a_subgraph_is_divided_among_properties_only(among: Any) -> None:
+def test_a_subgraph_is_divided_among_properties_only(among):
     (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
     with pytest.raises(ConfigError, match=r"SGK123.*expected a list of SubgraphProperty"):
         sk.partition(outer, among)
 
 
-def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided() -> None:
+def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided():
     (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
     plain = {name: getattr(outer.graph, name) for name in Graph.__dataclass_fields__}
     with pytest.raises(ConfigError, match="not cut out of a bound model"):
@@ -224,7 +224,7 @@ def texts(draw: st.DrawFn) -> str:
 
 
 @given(texts(), st.integers(0, 1 << 30))
-def test_a_model_divided_twice_at_random_computes_the_same(text: str, seed: int) -> None:
+def test_a_model_divided_twice_at_random_computes_the_same(text, seed):
     model = parsed(text)
     feeds = {
         "flag": np.array(seed % 2 == 0),
@@ -277,7 +277,7 @@ looping (float[2] x, bool flag, int64 trips) => (float[2] y)
 
 @pytest.mark.parametrize("flag", [True, False])
 @pytest.mark.parametrize("inner", [["Neg", "Loop"], ["If"], ["Mul", "If", "Relu"], ["Loop"]])
-def test_what_bodies_capture_crosses_inner_edges(*, flag: bool, inner: list[str]) -> None:
+def test_what_bodies_capture_crosses_inner_edges(*, flag, inner):
     feeds = {"x": X[0], "flag": np.array(flag), "trips": np.array(3)}
     (expected,) = sk.InferenceSession(parsed(LOOPING), "numpy").run(None, feeds)
     make = dividing(Inner(inner, lambda subgraph, context: context.compile(subgraph)))
@@ -290,7 +290,7 @@ def test_what_bodies_capture_crosses_inner_edges(*, flag: bool, inner: list[str]
 # -- giving back ---------------------------------------------------------------------------------
 
 
-def test_nodes_given_back_inside_are_run_inside() -> None:
+def test_nodes_given_back_inside_are_run_inside():
     with session(dividing(Inner(["Mul", "Add"], refusing(1)))) as run:
         assert [step.subgraph.id for step in run.plan.steps] == ["acme_0"]
         regions = run.plan.steps[0].operator.info()["regions"]
@@ -304,7 +304,7 @@ def test_nodes_given_back_inside_are_run_inside() -> None:
 
 
 @pytest.mark.parametrize("inner", [Inner(["Mul", "Add", "Neg"]), Inner(OUTER, refusing(2))])
-def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner: Inner) -> None:
+def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner):
     both = [backend(Inner(OUTER, dividing(inner))), backend(Inner(["Relu"]), name="other")]
     with sk.InferenceSession(parsed(DIVIDED), both, strict=True) as run:
         steps = [(step.subgraph.backend, step.subgraph.nodes) for step in run.plan.steps]
@@ -312,7 +312,7 @@ def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner: Inner)
         np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
 
 
-def test_the_fallback_backend_is_not_its_own_fallback() -> None:
+def test_the_fallback_backend_is_not_its_own_fallback():
     class Total(sk.Backend):
         name = "total"
 
@@ -332,7 +332,7 @@ def test_the_fallback_backend_is_not_its_own_fallback() -> None:
         sk.unregister_backend("total")
 
 
-def test_a_failure_inside_names_the_region() -> None:
+def test_a_failure_inside_names_the_region():
     def failing(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
         if 4 in subgraph.nodes:
             raise RuntimeError("no kernel")
@@ -342,7 +342,7 @@ def test_a_failure_inside_names_the_region() -> None:
         session(dividing(Inner(["Mul", "Add"], failing)))
 
 
-def test_a_property_cannot_divide_its_own_region_again() -> None:
+def test_a_property_cannot_divide_its_own_region_again():
     class Endless(Inner):
         def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
             return context.compile(context.partition(subgraph, [self]))
@@ -351,12 +351,12 @@ def test_a_property_cannot_divide_its_own_region_again() -> None:
         sk.InferenceSession(parsed(DIVIDED), [backend(Endless(OUTER))])
 
 
-def test_only_a_subgraph_or_a_division_can_be_compiled() -> None:
+def test_only_a_subgraph_or_a_division_can_be_compiled():
     with pytest.raises(sk.errors.SelectorContractError, match=r"compile\(\) was given \[\]"):
         session(lambda subgraph, context: context.compile([]))
 
 
-def test_regions_are_divided_while_they_are_compiled_and_not_before() -> None:
+def test_regions_are_divided_while_they_are_compiled_and_not_before():
     class Early(Inner):
         def prepare(self, graph: BoundGraph, context: BindContext) -> None:
             if self.name == "inner":

@@ -39,7 +39,7 @@ def composed(subgraph_operators: Mapping[str, type[ReferenceOperator]]) -> Compo
     return ComposedOperator(found.graph, parts)
 
 
-def test_values_between_regions_of_one_device_stay_there() -> None:
+def test_values_between_regions_of_one_device_stay_there():
     class On(Noting):
         log: list[Any] = []  # noqa: RUF012 (one for this test)
 
@@ -54,7 +54,7 @@ def test_values_between_regions_of_one_device_stay_there() -> None:
     assert On.log[-1][1] is room
 
 
-def test_a_run_that_is_cancelled_ends_before_the_next_region() -> None:
+def test_a_run_that_is_cancelled_ends_before_the_next_region():
     progress = Progress()
 
     class Cancelling(Noting):
@@ -74,7 +74,7 @@ def test_a_run_that_is_cancelled_ends_before_the_next_region() -> None:
     assert len(operator.run_stoppable(Progress(), [X])) == len(operator.run([X]))
 
 
-def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time() -> None:
+def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time():
     class Alone(ReferenceOperator):
         inside = 0
         most = 0
@@ -99,7 +99,7 @@ def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time() ->
     assert Alone.most == 1
 
 
-def test_a_failure_while_running_names_the_inner_region() -> None:
+def test_a_failure_while_running_names_the_inner_region():
     wrong = failing(FloatingPointError, "lost")
 
     def make(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
@@ -113,7 +113,7 @@ def test_a_failure_while_running_names_the_inner_region() -> None:
         assert "backend 'acme'" in note
 
 
-def test_closing_closes_every_operator_inside() -> None:
+def test_closing_closes_every_operator_inside():
     made: list[ReferenceOperator] = []
 
     def make(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
@@ -144,9 +144,7 @@ def with_weights(**weights: Any) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("last", "outcome"), [(WeightedOperator, "refitted"), (Stubborn, "recompiled")]
 )
-def test_all_operators_inside_take_new_weights_or_the_region_is_compiled_again(
-    last: type[ReferenceOperator], outcome: str
-) -> None:
+def test_all_operators_inside_take_new_weights_or_the_region_is_compiled_again(last, outcome):
     model = DIVIDED.replace("Add(e, d)", "Add(e, c)")
     make = weighted(lambda subgraph: last if 5 in subgraph.nodes else WeightedOperator)
     new = np.array([5, 7], np.float32)
@@ -156,7 +154,7 @@ def test_all_operators_inside_take_new_weights_or_the_region_is_compiled_again(
             np.testing.assert_array_equal(got, expected)
 
 
-def test_operators_that_took_new_weights_give_them_back_if_others_do_not() -> None:
+def test_operators_that_took_new_weights_give_them_back_if_others_do_not():
     class Takes(WeightedOperator):
         taken: list[Any] = []  # noqa: RUF012 (one for this test)
 
@@ -193,7 +191,7 @@ def _cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_cached")
-def test_engines_inside_are_kept_one_by_one() -> None:
+def test_engines_inside_are_kept_one_by_one():
     made: type[Storing] = storing(properties=lambda self: [DividingProperty(self)])
     model = "m (float[2] x) => (float[2] y) { a = Relu(x) b = Add(a, a) y = Relu(b) }"
     for _ in range(2):
@@ -205,7 +203,7 @@ def test_engines_inside_are_kept_one_by_one() -> None:
 
 
 @pytest.mark.usefixtures("_cached")
-def test_a_region_that_is_all_of_the_subgraph_waits_for_no_lock_of_its_own() -> None:
+def test_a_region_that_is_all_of_the_subgraph_waits_for_no_lock_of_its_own():
     class Same(DividingProperty):
         def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
             if self.inside:

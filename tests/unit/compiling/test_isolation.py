@@ -82,7 +82,7 @@ def session() -> Iterator[sk.InferenceSession]:
     assert session.graph.process.is_at_work is False
 
 
-def test_a_run_is_that_of_the_same_process_whatever_the_size(session: sk.InferenceSession) -> None:
+def test_a_run_is_that_of_the_same_process_whatever_the_size(session):
     assert process_of(session) != os.getpid()
     for rows in (1, 3, 0, 1 << 19, 2):
         held = session.run(None, fed(12, rows))[0]
@@ -92,7 +92,7 @@ def test_a_run_is_that_of_the_same_process_whatever_the_size(session: sk.Inferen
         assert held.flags.writeable
 
 
-def test_what_an_operator_raises_there_is_raised_here(session: sk.InferenceSession) -> None:
+def test_what_an_operator_raises_there_is_raised_here(session):
     before = process_of(session)
     with pytest.raises(ExecutionError, match="ValueError: no such number") as caught:
         session.run(None, fed(10))
@@ -100,9 +100,7 @@ def test_what_an_operator_raises_there_is_raised_here(session: sk.InferenceSessi
     assert process_of(session) == before
 
 
-def test_what_ends_the_process_is_an_error_and_the_next_run_has_another_with_new_weights(
-    session: sk.InferenceSession,
-) -> None:
+def test_what_ends_the_process_is_an_error_and_the_next_run_has_another_with_new_weights(session):
     assert session.update_weights({"w": np.array([5], np.float32)}) == {"faulty_0": "refitted"}
     assert session.run(None, fed(20))[0].tolist() == [[100, 100]]
     before = process_of(session)
@@ -115,9 +113,7 @@ def test_what_ends_the_process_is_an_error_and_the_next_run_has_another_with_new
     session.update_weights({"w": np.array([3], np.float32)})
 
 
-def test_what_an_operator_forks_or_reads_takes_no_run_of_another(
-    session: sk.InferenceSession,
-) -> None:
+def test_what_an_operator_forks_or_reads_takes_no_run_of_another(session):
     for number in (41, 42):  # a copy that would answer as well; what would read the requests
         for fine in (number, 21, 22):
             assert session.run(None, fed(fine))[0].tolist() == [[fine * 3, fine * 3]]
@@ -127,7 +123,7 @@ def test_what_an_operator_forks_or_reads_takes_no_run_of_another(
         session.run(None, fed(43))
 
 
-def test_a_scalar_of_doubles_and_maps_pass() -> None:
+def test_a_scalar_of_doubles_and_maps_pass():
     area = SharedArea()
     values = [np.array(3.0), [{5: np.float32(2), "a": 1.5}], None, np.array(["é"], object)]
     scalar, (mapped,), absent, text = SharedArea(os.dup(area.descriptor)).restore(
@@ -136,14 +132,14 @@ def test_a_scalar_of_doubles_and_maps_pass() -> None:
     assert (scalar, mapped, absent, text.tolist()) == (3, {5: 2, "a": 1.5}, None, ["é"])
 
 
-def test_a_hang_is_ended_by_the_time_limit_of_the_run(session: sk.InferenceSession) -> None:
+def test_a_hang_is_ended_by_the_time_limit_of_the_run(session):
     before = process_of(session)
     with pytest.raises(RunTimeoutError, match="SGK138"):
         session.run(None, fed(5), timeout_s=0.2)
     assert not exists(before)
 
 
-def test_a_hang_is_ended_by_an_interrupt(session: sk.InferenceSession) -> None:
+def test_a_hang_is_ended_by_an_interrupt(session):
     session.run(None, fed(20))
     before = process_of(session)
     with pytest.raises(KeyboardInterrupt), interrupted_after(0.2):
@@ -152,7 +148,7 @@ def test_a_hang_is_ended_by_an_interrupt(session: sk.InferenceSession) -> None:
     assert session.run(None, fed(20))[0].tolist() == [[60, 60]]
 
 
-def test_a_fork_has_a_process_of_its_own(session: sk.InferenceSession) -> None:
+def test_a_fork_has_a_process_of_its_own(session):
     before = process_of(session)
     said = in_child(lambda: (session.run(None, fed(20))[0].tolist(), process_of(session)))
     assert said.startswith("([[60.0, 60.0]], ")
@@ -160,9 +156,7 @@ def test_a_fork_has_a_process_of_its_own(session: sk.InferenceSession) -> None:
     assert process_of(session) == before
 
 
-def test_a_model_gets_no_process_after_too_many(
-    session: sk.InferenceSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_gets_no_process_after_too_many(session, monkeypatch):
     monkeypatch.setattr(model_process, "_MOST_ENDINGS", 1)
     with pytest.raises(ExecutionError, match="SIGABRT"):
         session.run(None, fed(2))
@@ -170,14 +164,14 @@ def test_a_model_gets_no_process_after_too_many(
         session.run(None, fed(20))
 
 
-def test_a_subgraph_that_ends_its_process_moves_to_the_fallback() -> None:
+def test_a_subgraph_that_ends_its_process_moves_to_the_fallback():
     with opened(on_run_error="fallback") as session:
         with pytest.warns(SubgraphkitWarning, match="exit status 3"):
             assert session.run(None, fed(3))[0].tolist() == [[9, 9]]
         assert session.graph.process.is_at_work is False
 
 
-def test_a_compiler_that_takes_too_much_is_an_error_or_moves() -> None:
+def test_a_compiler_that_takes_too_much_is_an_error_or_moves():
     settings: dict[str, Any] = {"options": {"faulty": {"compiling": 11}}}
     with pytest.raises(CompileError, match="signal SIGXCPU") as caught:
         opened(limits={"max_compile_seconds": 1}, **settings)
@@ -189,7 +183,7 @@ def test_a_compiler_that_takes_too_much_is_an_error_or_moves() -> None:
         assert "MemoryError" in str(session.partitioning.explain(0))
 
 
-def test_a_backend_that_does_not_survive_what_it_is_asked_is_an_error_or_left_out() -> None:
+def test_a_backend_that_does_not_survive_what_it_is_asked_is_an_error_or_left_out():
     options = {"faulty": {"asking": 7}}
     with pytest.raises(BackendError, match="asked about the nodes") as caught:
         opened(options=options)
@@ -199,7 +193,7 @@ def test_a_backend_that_does_not_survive_what_it_is_asked_is_an_error_or_left_ou
         assert "SIGSEGV" in session.partitioning.named["faulty"]
 
 
-def test_the_process_of_a_session_that_is_dropped_ends_at_once() -> None:
+def test_the_process_of_a_session_that_is_dropped_ends_at_once():
     session = opened()
     session.run(None, fed(20))
     process = process_of(session)
@@ -211,7 +205,7 @@ def test_the_process_of_a_session_that_is_dropped_ends_at_once() -> None:
         gc.enable()
 
 
-def test_a_backend_that_another_process_cannot_find_is_an_error() -> None:
+def test_a_backend_that_another_process_cannot_find_is_an_error():
     class Local(Faulty):
         pass
 
@@ -220,7 +214,7 @@ def test_a_backend_that_another_process_cannot_find_is_an_error() -> None:
             sk.InferenceSession(parsed(MODEL), [given], isolate="faulty")
 
 
-def test_the_process_of_a_program_that_was_killed_ends_whatever_it_is_doing() -> None:
+def test_the_process_of_a_program_that_was_killed_ends_whatever_it_is_doing():
     words = [sys.executable, "-c", "from tests.unit.compiling.test_isolation import hang; hang()"]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None

@@ -1,6 +1,5 @@
 """Processors of a session: what each operator is told of threads, and of others who have some."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ def listening(
     return made
 
 
-def test_a_backend_that_takes_everything_shares_with_nobody() -> None:
+def test_a_backend_that_takes_everything_shares_with_nobody():
     told: Told = []
     alone = listening(told, "a", ("Relu", "Neg"), "spins")
     sk.compile_subgraphs(sk.partition(bound(CHAIN, N=2), [alone]))
@@ -49,7 +48,7 @@ def test_a_backend_that_takes_everything_shares_with_nobody() -> None:
 @pytest.mark.parametrize(
     ("pool", "shares"), [("none", False), ("sleeps", True), ("spins", True), ("unknown", True)]
 )
-def test_processors_are_shared_where_two_backends_have_threads(pool: Pool, *, shares: bool) -> None:
+def test_processors_are_shared_where_two_backends_have_threads(pool, *, shares):
     told: Told = []
     first = listening(told, "a", ("Relu",), "sleeps")
     second = listening(told, "b", ("Neg",), pool)
@@ -60,8 +59,8 @@ def test_processors_are_shared_where_two_backends_have_threads(pool: Pool, *, sh
 
 @pytest.mark.parametrize(("pool", "shares"), [("sleeps", False), ("spins", True)])
 def test_subgraphs_of_one_backend_share_processors_where_each_has_threads_that_spin(
-    pool: Pool, *, shares: bool
-) -> None:
+    pool, *, shares
+):
     told: Told = []
     ends = listening(told, "a", ("Relu",), pool)
     middle = listening(told, "b", ("Neg",), "none")
@@ -71,7 +70,7 @@ def test_subgraphs_of_one_backend_share_processors_where_each_has_threads_that_s
     ]  # fmt: skip
 
 
-def test_who_may_spin_and_was_told_otherwise_is_compiled_again_when_another_comes() -> None:
+def test_who_may_spin_and_was_told_otherwise_is_compiled_again_when_another_comes():
     told: Told = []
     first = listening(told, "a", ("Neg",), "spins")
     picky = listening(told, "b", ("Relu",), "none", gives_back=(2,))
@@ -84,7 +83,7 @@ def test_who_may_spin_and_was_told_otherwise_is_compiled_again_when_another_come
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.zeros((2, 4)))
 
 
-def test_a_backend_that_restores_an_engine_is_told_as_well(tmp_path: Path) -> None:
+def test_a_backend_that_restores_an_engine_is_told_as_well(tmp_path):
     told: list[tuple[int | None, bool]] = []
 
     def deserialize(
@@ -103,7 +102,7 @@ def test_a_backend_that_restores_an_engine_is_told_as_well(tmp_path: Path) -> No
     assert set(told) == {(2, True)}
 
 
-def test_the_configuration_of_a_session_names_who_promises_nothing() -> None:
+def test_the_configuration_of_a_session_names_who_promises_nothing():
     told: Told = []
     unsaid = listening(told, "a", ("Relu",), "unknown")
     second = listening(told, "b", ("Neg",), "sleeps")

@@ -50,7 +50,7 @@ def deaf() -> Iterator[Deaf]:
     work.allowed.set()
 
 
-def test_what_the_work_returns_or_raises_is_returned_or_raised() -> None:
+def test_what_the_work_returns_or_raises_is_returned_or_raised():
     names: list[str] = []
     assert (
         attended(lambda _: names.append(threading.current_thread().name), Progress(), print) is None
@@ -60,9 +60,7 @@ def test_what_the_work_returns_or_raises_is_returned_or_raised() -> None:
         attended(lambda _: 1 // 0, Progress(), print)
 
 
-def test_ctrl_c_is_heard_while_a_library_is_at_work_and_what_it_makes_is_released(
-    deaf: Deaf,
-) -> None:
+def test_ctrl_c_is_heard_while_a_library_is_at_work_and_what_it_makes_is_released(deaf):
     interrupt(lambda: attended(deaf, Progress(), deaf.release), 0.05)
     assert deaf.progress.cancelled
     assert not deaf.released.is_set()
@@ -70,7 +68,7 @@ def test_ctrl_c_is_heard_while_a_library_is_at_work_and_what_it_makes_is_release
     assert deaf.released.wait(30)
 
 
-def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf: Deaf) -> None:
+def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf):
     whole = Progress()
 
     def work(progress: Progress) -> Deaf:
@@ -84,7 +82,7 @@ def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf: De
         attended(work, whole, deaf.release)
 
 
-def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf: Deaf) -> None:
+def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf):
     def work(progress: Progress) -> Deaf:
         part = Progress(None, progress, subgraph="tvm_1", backend="tvm")
         part("compiling", 1, 3, "tvm_1")
@@ -111,8 +109,8 @@ class _Stuck(sk.SubgraphProperty):
 
 @pytest.mark.parametrize("on_compile_error", ["raise", "fallback"])
 def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
-    on_compile_error: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    on_compile_error, monkeypatch
+):
     settings = {"timeout_s": 1.0, "on_compile_error": on_compile_error}  # NumPy has to fit in it
     backend = backend_of([_Stuck], "stuck")
     for build in ("now", "background"):
@@ -132,7 +130,7 @@ def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the calls are those of Linux")
-def test_a_program_that_left_a_library_at_work_ends_as_it_wants_and_still_aborts() -> None:
+def test_a_program_that_left_a_library_at_work_ends_as_it_wants_and_still_aborts():
     begin = "import ctypes\nfrom subgraphkit.compiling import outcomes\n"
     begin += "outcomes._leave_without_it()\n"
     later = "system = ctypes.CDLL(None)\nsystem.on_exit(system.abort, None)\n"  # by that library
@@ -145,7 +143,7 @@ def test_a_program_that_left_a_library_at_work_ends_as_it_wants_and_still_aborts
         assert ended.returncode == status
 
 
-def test_a_listener_that_raises_at_the_last_step_leaves_no_operator_open() -> None:
+def test_a_listener_that_raises_at_the_last_step_leaves_no_operator_open():
     made: list[ReferenceOperator] = []
 
     def make(subgraph: sk.Subgraph) -> ReferenceOperator:
@@ -162,6 +160,6 @@ def test_a_listener_that_raises_at_the_last_step_leaves_no_operator_open() -> No
 
 
 @pytest.mark.parametrize("wrong", [5, "loud", {}])
-def test_what_cannot_show_progress_is_an_error_of_the_caller(wrong: object) -> None:
+def test_what_cannot_show_progress_is_an_error_of_the_caller(wrong):
     with pytest.raises(ConfigError, match=r"^\[SGK108\] argument progress="):
         sk.InferenceSession(parsed(CHAIN), "numpy", progress=wrong)

@@ -31,8 +31,8 @@ def project_file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("present", list(product((False, True), repeat=len(LAYERS))))
 def test_the_first_layer_that_speaks_wins_and_is_named(
-    present: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch, project_file: Path, user_file: Path
-) -> None:
+    present, monkeypatch, project_file, user_file
+):
     spoken = [layer for layer, speaks in zip(LAYERS, present, strict=True) if speaks]
     names = {layer: layer.replace(" ", "_") for layer in LAYERS}
     origins = {
@@ -98,9 +98,7 @@ SETTINGS_GIVEN: dict[str, tuple[str, object, object]] = {
 """By setting, a variable's text, what it stands for, and the default; ``...`` is not looked at."""
 
 
-def test_every_setting_has_a_default_and_can_be_given_by_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_setting_has_a_default_and_can_be_given_by_the_environment(monkeypatch):
     assert {"backend", *SETTINGS_GIVEN} == SETTINGS.keys()
     default = resolve()
     assert [choice.name for choice in default.backends] == ["auto"]
@@ -116,7 +114,7 @@ def test_every_setting_has_a_default_and_can_be_given_by_the_environment(
         assert unsaid in (..., getattr(default, name)), name
 
 
-def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_read_at_every_bind(monkeypatch):
     first = resolve()
     monkeypatch.setenv("SUBGRAPH_BACKEND", "a")
     assert resolve().backends[0].name == "a"
@@ -140,9 +138,7 @@ def test_the_environment_is_read_at_every_bind(monkeypatch: pytest.MonkeyPatch) 
         ("OPTIONS", '{"a": 1}', "is not a mapping from backend to options"),
     ],
 )
-def test_a_value_of_the_wrong_kind_names_the_variable(
-    variable: str, text: str, problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_of_the_wrong_kind_names_the_variable(variable, text, problem, monkeypatch):
     monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
     with pytest.raises(ConfigError) as caught:
         resolve()
@@ -151,7 +147,7 @@ def test_a_value_of_the_wrong_kind_names_the_variable(
     assert caught.value.message.startswith(place + problem)
 
 
-def test_unknown_variables_are_warned_of_once_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_variables_are_warned_of_once_together(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_BACKENDS", "a")
     monkeypatch.setenv("SUBGRAPH_WHATEVER_ELSE", "a")
     with pytest.warns(SubgraphkitWarning) as caught:
@@ -164,7 +160,7 @@ def test_unknown_variables_are_warned_of_once_together(monkeypatch: pytest.Monke
     assert caught[0].filename == __file__
 
 
-def test_an_unknown_setting_of_a_call_is_an_error() -> None:
+def test_an_unknown_setting_of_a_call_is_an_error():
     with pytest.raises(ConfigError, match=r"SGK114.*'stict' \(did you mean 'strict'\?\)"):
         resolve(stict=True)
     with pytest.raises(ConfigError), config(stict=True):
@@ -173,7 +169,7 @@ def test_an_unknown_setting_of_a_call_is_an_error() -> None:
         config.set(stict=True)
 
 
-def test_options_merge_one_by_one(monkeypatch: pytest.MonkeyPatch, project_file: Path) -> None:
+def test_options_merge_one_by_one(monkeypatch, project_file):
     project_file.write_text("[options.numpy]\na = 1\nb = 1\n")
     monkeypatch.setenv("SUBGRAPH_OPTIONS", '{"numpy": {"b": 2, "c": 2}}')
     monkeypatch.setenv("SUBGRAPH_NUMPY_C", "3")
@@ -188,20 +184,20 @@ def test_options_merge_one_by_one(monkeypatch: pytest.MonkeyPatch, project_file:
     }
 
 
-def test_options_in_a_selection_that_was_replaced_do_not_count() -> None:
+def test_options_in_a_selection_that_was_replaced_do_not_count():
     with config(backend="numpy:x=1", options={"numpy": {"y": 2}}):
         resolved = resolve(backend="numpy")
     assert {key: value for key, (value, _) in resolved.options_for("numpy").items()} == {"y": 2}
 
 
-def test_of_nested_blocks_the_inner_selection_counts_with_its_options() -> None:
+def test_of_nested_blocks_the_inner_selection_counts_with_its_options():
     with config(backend="a:x=1"), config(backend="b:y=2"):
         resolved = resolve()
     assert resolved.options_for("a") == {}
     assert resolved.options_for("b")["y"][0] == "2"
 
 
-def test_pyproject_may_hold_the_settings(tmp_path: Path) -> None:
+def test_pyproject_may_hold_the_settings(tmp_path):
     path = tmp_path / "pyproject.toml"
     path.write_text(
         "[tool.other]\nstrict = 1\n[tool.subgraphkit]\n\nstrict = true\n"
@@ -213,7 +209,7 @@ def test_pyproject_may_hold_the_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[tool.ruff]\n", "not toml", "x = 'tool.subgraphkit'\n"])
-def test_somebody_elses_pyproject_is_passed_by(text: str, tmp_path: Path) -> None:
+def test_somebody_elses_pyproject_is_passed_by(text, tmp_path):
     (tmp_path / "work" / "pyproject.toml").write_text(text)
     (tmp_path / "subgraphkit.toml").write_text("strict = true\n")
     assert resolve().strict
@@ -232,9 +228,7 @@ def test_somebody_elses_pyproject_is_passed_by(text: str, tmp_path: Path) -> Non
         ("# caf\xe9\nstrict = '\xff'\n".encode("latin-1"), "SGK109", "line 1: byte 0xe9 is not"),
     ],
 )
-def test_a_mistake_in_a_file_is_answered_with_file_and_line(
-    text: str | bytes, code: str, problem: str, project_file: Path
-) -> None:
+def test_a_mistake_in_a_file_is_answered_with_file_and_line(text, code, problem, project_file):
     project_file.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(ConfigError) as caught:
         resolve()
@@ -252,19 +246,19 @@ def test_a_mistake_in_a_file_is_answered_with_file_and_line(
         ("options.'numpy'.foo = 1\n", 1),
     ],
 )
-def test_an_option_of_a_file_knows_its_line(text: str, line: int, project_file: Path) -> None:
+def test_an_option_of_a_file_knows_its_line(text, line, project_file):
     project_file.write_text(text)
     _, origin = resolve().options_for("numpy")["foo"]
     assert origin.endswith(f"{project_file}, line {line}")
 
 
-def test_a_named_file_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_file_must_exist(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CONFIG", "nowhere.toml")
     with pytest.raises(ConfigError, match=r"SGK109.*nowhere\.toml: it does not exist"):
         resolve()
 
 
-def test_a_setting_of_the_process_can_be_undone_in_any_order() -> None:
+def test_a_setting_of_the_process_can_be_undone_in_any_order():
     first = config.set(verbose=1)
     second = config.set(verbose=2)
     assert resolve().verbose == 2
@@ -283,7 +277,7 @@ def in_thread(function: Callable[[], int]) -> int:
     return results[0]
 
 
-def test_a_plain_thread_sees_the_process_but_not_the_block() -> None:
+def test_a_plain_thread_sees_the_process_but_not_the_block():
     with config.set(verbose=1), config(verbose=2):
         assert resolve().verbose == 2
         context = copy_context()
@@ -291,7 +285,7 @@ def test_a_plain_thread_sees_the_process_but_not_the_block() -> None:
     assert in_thread(lambda: resolve().verbose) == 0
 
 
-def test_tasks_inherit_the_block_they_were_made_in() -> None:
+def test_tasks_inherit_the_block_they_were_made_in():
     async def level() -> int:
         await asyncio.sleep(0)
         return resolve().verbose
@@ -304,14 +298,14 @@ def test_tasks_inherit_the_block_they_were_made_in() -> None:
     assert asyncio.run(both()) == [1, 0]
 
 
-def test_the_table_shows_every_key_with_its_origin() -> None:
+def test_the_table_shows_every_key_with_its_origin():
     table = resolve(backend="a?:x=1", cache_dir="/c").as_table()
     assert table[0] == ("backend", "a?:x=1", "call", "argument backend='a?:x=1'")
     assert ("cache_dir", "/c", "call", "argument cache_dir='/c'") in table
     assert table[-1] == ("options.a.x", "1", "call", "argument backend='a?:x=1'")
 
 
-def test_isolation_is_of_nobody_of_everybody_or_of_those_named() -> None:
+def test_isolation_is_of_nobody_of_everybody_or_of_those_named():
     assert not resolve(isolate="none").isolates("numpy")
     assert all(resolve(isolate=one).isolates("onednn") for one in ("process", ["numpy", "onednn"]))
     assert not resolve(isolate="numpy, onednn").isolates("openvino")

@@ -32,7 +32,7 @@ class Alpha(Backend):
         ("none", []),
     ],
 )
-def test_a_text_is_read_by_the_grammar(text: str, shown: list[str]) -> None:
+def test_a_text_is_read_by_the_grammar(text, shown):
     assert [str(choice) for choice in parse_selection(text)] == shown
 
 
@@ -58,7 +58,7 @@ def test_a_text_is_read_by_the_grammar(text: str, shown: list[str]) -> None:
         ("a:k=v,b,a:k=v", "backend 'a' is named twice"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_answered_with_the_place(text: str, problem: str) -> None:
+def test_a_text_that_cannot_be_read_is_answered_with_the_place(text, problem):
     with pytest.raises(ConfigError) as caught:
         parse_selection(text, "the test")
     assert caught.value.code == "SGK107"
@@ -66,7 +66,7 @@ def test_a_text_that_cannot_be_read_is_answered_with_the_place(text: str, proble
     assert problem in caught.value.message
 
 
-def test_lists_hold_texts_pairs_classes_and_instances() -> None:
+def test_lists_hold_texts_pairs_classes_and_instances():
     instance = Alpha()
     choices = parse_selection(["x:k=1,y?", ("z@dist", {"shape": (1, 2)}), instance])
     assert [choice.name for choice in choices] == ["x", "y", "z", "alpha"]
@@ -75,17 +75,17 @@ def test_lists_hold_texts_pairs_classes_and_instances() -> None:
     assert choices[3].target is instance
 
 
-def test_one_item_needs_no_list() -> None:
+def test_one_item_needs_no_list():
     assert parse_selection(Alpha)[0].target is Alpha
     assert parse_selection((Alpha, {"k": 1}))[0].options == {"k": 1}
     assert parse_selection(BackendChoice("x"))[0].name == "x"
 
 
-def test_an_empty_list_selects_nothing() -> None:
+def test_an_empty_list_selects_nothing():
     assert parse_selection([]) == ()
 
 
-def test_every_choice_knows_who_made_it() -> None:
+def test_every_choice_knows_who_made_it():
     assert {choice.origin for choice in parse_selection(["a", ("b", {}), Alpha], "me")} == {"me"}
 
 
@@ -104,12 +104,12 @@ def test_every_choice_knows_who_made_it() -> None:
         type("Odd", (), {"name": "auto", "properties": list}),
     ],
 )
-def test_anything_else_is_refused(selection: object) -> None:
+def test_anything_else_is_refused(selection):
     with pytest.raises(ConfigError, match="SGK107"):
         parse_selection(selection)
 
 
-def test_a_backend_that_comes_again_has_a_number_its_options_and_those_of_all() -> None:
+def test_a_backend_that_comes_again_has_a_number_its_options_and_those_of_all():
     several = [("x", {"k": 1}), "y", ("x", {"k": 2})]
     resolved = resolve(backend=several, options={"x": {"other": 3}})
     assert [one.name for one in resolved.backends] == ["x", "y", "x#2"]

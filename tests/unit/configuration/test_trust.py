@@ -57,9 +57,7 @@ def own(tmp_path: Path) -> Path:
     ],
 )
 @pytest.mark.parametrize("file", ["subgraphkit.toml", "pyproject.toml"])
-def test_a_file_above_may_not_name_code_or_widen_trust(
-    file: str, line: str, where: str, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_above_may_not_name_code_or_widen_trust(file, line, where, project, monkeypatch):
     heading = "[tool.subgraphkit]\n" if file == "pyproject.toml" else ""
     (project / file).write_text(f'{heading}fallback = "none"\n{line}\n')
     with registered(Loading):
@@ -72,9 +70,7 @@ def test_a_file_above_may_not_name_code_or_widen_trust(
         open_backends(resolve(**chosen))  # type: ignore[arg-type]
 
 
-def test_the_users_file_the_program_and_a_name_vouch_for_a_folder(
-    project: Path, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_file_the_program_and_a_name_vouch_for_a_folder(project, own, monkeypatch):
     (project / "subgraphkit.toml").write_text('data_roots = ["data"]\nlimits = "max_nodes=5"\n')
     assert "trusted_folders" in refused().hint
     assert str(own) in refused().hint
@@ -90,9 +86,7 @@ def test_the_users_file_the_program_and_a_name_vouch_for_a_folder(
     assert resolve(data_roots="/elsewhere").data_roots == (Path("/elsewhere"),)
 
 
-def test_one_file_can_be_named_instead(
-    tmp_path: Path, project: Path, own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_file_can_be_named_instead(tmp_path, project, own, monkeypatch):
     (project / "subgraphkit.toml").write_text("strict = true\n")
     own.write_text("verbose = 3\n")
     chosen = tmp_path / "chosen.toml"
@@ -108,7 +102,7 @@ def test_one_file_can_be_named_instead(
     assert resolve().on_missing == "error"
 
 
-def test_what_narrows_trust_may_be_said_by_anybody(project: Path, own: Path) -> None:
+def test_what_narrows_trust_may_be_said_by_anybody(project, own):
     own.write_text('isolate = "one"\n')
     (project / "subgraphkit.toml").write_text('limits = "max_nodes=5"\nisolate = "one, two"\n')
     assert resolve().limits == LoadLimits(max_nodes=5)
@@ -121,9 +115,7 @@ def test_what_narrows_trust_may_be_said_by_anybody(project: Path, own: Path) -> 
         open_backends(resolve(backend="loading"))
 
 
-def test_a_folder_is_trusted_for_what_it_is_and_not_for_its_links(
-    project: Path, own: Path, tmp_path: Path
-) -> None:
+def test_a_folder_is_trusted_for_what_it_is_and_not_for_its_links(project, own, tmp_path):
     (project / "subgraphkit.toml").write_text('data_roots = ["data"]\n')
     (tmp_path / "link").symlink_to(project)
     (tmp_path / "project2").mkdir()

@@ -12,7 +12,6 @@ from subgraphkit.finding.extensions import (
     register_extension,
     unregister_extension,
 )
-from tests.unit.finding.conftest import Install
 
 EVENT = CompileEvent("alpha", 3, 0.5, subgraph="alpha_0")
 
@@ -70,13 +69,13 @@ def _failing() -> Iterator[None]:
     unregister_extension("Failing")
 
 
-def test_where_nobody_listens_nothing_is_called() -> None:
+def test_where_nobody_listens_nothing_is_called():
     manager = ExtensionManager(resolve(plugins="none"))
     assert not manager.implements("subgraphkit_compiled")
     assert manager.notify("subgraphkit_compiled", event=EVENT) == []
 
 
-def test_an_installed_extension_is_called(install: Install) -> None:
+def test_an_installed_extension_is_called(install):
     install("watch-dist", "m_watcher", CODE, ENTRY)
     manager = ExtensionManager(resolve(plugins={"watcher"}))
     assert manager.implements("subgraphkit_compiled")
@@ -85,7 +84,7 @@ def test_an_installed_extension_is_called(install: Install) -> None:
 
 
 @pytest.mark.usefixtures("_failing")
-def test_one_that_fails_is_switched_off_and_the_others_go_on(counting: Counting) -> None:
+def test_one_that_fails_is_switched_off_and_the_others_go_on(counting):
     manager = ExtensionManager(resolve(plugins={"Failing", "counting"}))
     pattern = r"SGK190.*'Failing' \(this process\).*SystemExit: 3"
     with pytest.warns(SubgraphkitWarning, match=pattern):
@@ -96,13 +95,13 @@ def test_one_that_fails_is_switched_off_and_the_others_go_on(counting: Counting)
 
 
 @pytest.mark.usefixtures("_failing")
-def test_authors_can_have_their_own_error() -> None:
+def test_authors_can_have_their_own_error():
     manager = ExtensionManager(resolve(plugins={"Failing"}, raise_plugin_errors=True))
     with pytest.raises(SystemExit):
         manager.notify("subgraphkit_compiled", event=EVENT)
 
 
-def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install: Install) -> None:
+def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install):
     install(
         "watch-dist", "m_watcher", CODE.replace("subgraphkit_doctor", "subgraphkit_docter"), ENTRY
     )
@@ -111,7 +110,7 @@ def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install: Install) -> No
         assert manager.implements("subgraphkit_compiled")
 
 
-def test_a_hook_with_a_default_is_not_taken() -> None:
+def test_a_hook_with_a_default_is_not_taken():
     class Defaulted:
         @hookimpl
         def subgraphkit_compiled(self, event: object = None) -> None: ...
@@ -125,12 +124,12 @@ def test_a_hook_with_a_default_is_not_taken() -> None:
         unregister_extension("defaulted")
 
 
-def test_a_hook_that_does_not_exist_is_our_mistake() -> None:
+def test_a_hook_that_does_not_exist_is_our_mistake():
     with pytest.raises(InternalError):
         ExtensionManager(resolve(plugins="none")).implements("subgraphkit_backend")
 
 
-def test_an_error_in_an_iterator_is_caught_as_well(install: Install) -> None:
+def test_an_error_in_an_iterator_is_caught_as_well(install):
     install("watch-dist", "m_watcher", CODE, ENTRY)
     manager = ExtensionManager(resolve(plugins={"watcher"}))
     pattern = r"SGK190.*'watcher' \(watch-dist 1\.0, m_watcher\).*subgraphkit_doctor.*half way"

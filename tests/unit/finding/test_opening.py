@@ -34,7 +34,6 @@ from subgraphkit.finding.loading import properties_of, register_property, unregi
 from subgraphkit.finding.opening import open_backends, open_fallback, open_in_turn
 from subgraphkit.finding.registry import registered
 from subgraphkit.ir import BoundGraph
-from tests.unit.finding.conftest import Install
 
 
 class Alpha(Backend):
@@ -84,13 +83,13 @@ def state(name: str) -> str:
     return next(record.state for record in list_backends() if record.name == name)
 
 
-def test_backends_are_opened_in_the_order_selected() -> None:
+def test_backends_are_opened_in_the_order_selected():
     with registered(Alpha), registered(Beta):
         assert names(backend="beta,alpha") == ["beta", "alpha"]
         assert state("alpha") == "ready"
 
 
-def test_options_are_typed_and_read_only() -> None:
+def test_options_are_typed_and_read_only():
     with registered(Alpha):
         (backend,) = open_backends(
             resolve(backend="alpha:level=3", options={"alpha": {"size": "1KiB"}})
@@ -102,7 +101,7 @@ def test_options_are_typed_and_read_only() -> None:
         del backend.option_values.level
 
 
-def test_classes_and_instances_need_no_registration() -> None:
+def test_classes_and_instances_need_no_registration():
     instance = Beta(PlainOptions(level=9))
     opened = open_backends(resolve(backend=[(Alpha, {"level": 2}), instance]))
     assert opened[0].option_values.level == 2
@@ -110,9 +109,7 @@ def test_classes_and_instances_need_no_registration() -> None:
 
 
 @pytest.mark.parametrize("hooks", [False, True])
-def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(
-    *, hooks: bool
-) -> None:
+def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(*, hooks):
     class Planner(NoDevice):
         @classmethod
         def planner(cls, options: Any) -> Backend:
@@ -142,7 +139,7 @@ def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(
             )
 
 
-def test_a_planner_that_makes_something_else_is_refused() -> None:
+def test_a_planner_that_makes_something_else_is_refused():
     class Wrong(NoDevice):
         @classmethod
         def planner(cls, options: Any) -> Any:
@@ -152,7 +149,7 @@ def test_a_planner_that_makes_something_else_is_refused() -> None:
         next(open_in_turn(resolve(backend="no_device"), dry_run=True))
 
 
-def test_an_optional_backend_is_left_out_quietly_and_the_event_tells() -> None:
+def test_an_optional_backend_is_left_out_quietly_and_the_event_tells():
     events: list[FallbackEvent] = []
     with registered(Alpha), registered(NoDevice):
         resolved = resolve(backend="zzz?,no_device?,alpha")
@@ -164,17 +161,17 @@ def test_an_optional_backend_is_left_out_quietly_and_the_event_tells() -> None:
     ]
 
 
-def test_an_optional_backend_that_is_broken_is_warned_of() -> None:
+def test_an_optional_backend_that_is_broken_is_warned_of():
     with registered(Raising), pytest.warns(SubgraphkitWarning, match="SGK103.*no memory"):
         assert names(backend="raising?") == []
 
 
-def test_missing_backends_can_be_warned_of_instead() -> None:
+def test_missing_backends_can_be_warned_of_instead():
     with pytest.warns(SubgraphkitWarning, match="SGK102"):
         assert names(backend="zzz", on_missing="warn") == []
 
 
-def test_a_backend_that_cannot_run_here_says_why() -> None:
+def test_a_backend_that_cannot_run_here_says_why():
     with registered(NoDevice):
         for _ in range(2):
             with pytest.raises(BackendUnavailableError, match="no device") as caught:
@@ -184,7 +181,7 @@ def test_a_backend_that_cannot_run_here_says_why() -> None:
         assert state("no_device") == "unavailable"
 
 
-def test_a_probe_is_asked_once() -> None:
+def test_a_probe_is_asked_once():
     Counting.probes = 0
     with registered(Counting):
         names(backend="counting")
@@ -195,7 +192,7 @@ def test_a_probe_is_asked_once() -> None:
 @pytest.mark.parametrize(
     ("probe", "code"), [(lambda **_: 1 / 0, "SGK104"), (lambda **_: None, "SGK115")]
 )
-def test_a_probe_that_breaks_its_contract_is_an_error(probe: object, code: str) -> None:
+def test_a_probe_that_breaks_its_contract_is_an_error(probe, code):
     bad = type("Bad", (Alpha,), {"name": "bad", "probe": staticmethod(probe)})
     for selection in ("bad", bad):
         with registered(bad), pytest.raises(BackendError) as caught:
@@ -203,7 +200,7 @@ def test_a_probe_that_breaks_its_contract_is_an_error(probe: object, code: str) 
         assert caught.value.code == code
 
 
-def test_a_constructor_that_raises_is_an_error_of_the_backend() -> None:
+def test_a_constructor_that_raises_is_an_error_of_the_backend():
     with registered(Raising), pytest.raises(BackendLoadError, match="no memory") as caught:
         names(backend="raising")
     assert caught.value.code == "SGK103"
@@ -212,32 +209,32 @@ def test_a_constructor_that_raises_is_an_error_of_the_backend() -> None:
     assert not isinstance(raw.value, BackendError)
 
 
-def test_a_wrong_option_raises_even_of_an_optional_backend() -> None:
+def test_a_wrong_option_raises_even_of_an_optional_backend():
     with registered(Alpha), pytest.raises(OptionError, match="did you mean 'level'"):
         names(backend="alpha?:levle=1")
 
 
-def test_what_is_no_backend_class_is_refused() -> None:
+def test_what_is_no_backend_class_is_refused():
     odd = type("Odd", (), {"name": "odd", "properties": list})
     with pytest.raises(BackendLoadError, match=r"SGK115.*neither a Backend class"):
         names(backend=odd)
 
 
-def test_a_blocked_backend_is_refused_however_it_is_given() -> None:
+def test_a_blocked_backend_is_refused_however_it_is_given():
     with registered(Alpha):
         for selection in ("alpha", Alpha, Alpha()):
             with pytest.raises(BackendUnavailableError, match="SGK117"):
                 names(backend=selection, block=["alpha"])
 
 
-def test_options_nobody_takes_are_warned_of() -> None:
+def test_options_nobody_takes_are_warned_of():
     with registered(Alpha), pytest.warns(SubgraphkitWarning, match="SGK113.*is not selected"):
         names(backend="alpha", options={"beta": {"level": 1}})
     with pytest.warns(SubgraphkitWarning, match="SGK113.*as an instance"):
         names(backend=Beta(), options={"beta": {"level": 1}})
 
 
-def test_options_of_the_fallback_are_taken() -> None:
+def test_options_of_the_fallback_are_taken():
     with registered(Alpha), registered(Beta):
         resolved = resolve(backend="alpha", fallback="beta", options={"beta": {"level": 4}})
         open_backends(resolved)
@@ -246,11 +243,11 @@ def test_options_of_the_fallback_are_taken() -> None:
     assert (fallback.name, fallback.option_values.level) == ("beta", 4)
 
 
-def test_there_may_be_no_fallback() -> None:
+def test_there_may_be_no_fallback():
     assert open_fallback(resolve(fallback="none")) is None
 
 
-def test_auto_meets_a_plugin_that_aborts_in_a_child_once_and_goes_on(install: Install) -> None:
+def test_auto_meets_a_plugin_that_aborts_in_a_child_once_and_goes_on(install):
     code = "import os\nprint('here')\nos.abort()"
     package = install("rude", "m_rude", code, "[subgraphkit.backends]\nrude = m_rude:Rude")
     others = sorted(KNOWN_BACKENDS)
@@ -268,7 +265,7 @@ def test_auto_meets_a_plugin_that_aborts_in_a_child_once_and_goes_on(install: In
         assert names(backend="auto", fallback="none", block=others) == ["alpha", "rude"]
 
 
-def test_auto_takes_what_is_ready_by_priority_and_the_fallback_last(install: Install) -> None:
+def test_auto_takes_what_is_ready_by_priority_and_the_fallback_last(install):
     for name, priority in (("low", 1), ("high", 500), ("last", 900), ("broken_one", 600)):
         code = f"""
             from subgraphkit.backend import Backend
@@ -320,43 +317,43 @@ def _added() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_added")
-def test_an_added_property_comes_before_the_backends_own() -> None:
+def test_an_added_property_comes_before_the_backends_own():
     assert [one.name for one in properties_of(Owning())] == ["added", "own"]
 
 
 @pytest.mark.usefixtures("_added")
-def test_a_property_added_twice_is_applied_once() -> None:
+def test_a_property_added_twice_is_applied_once():
     register_property("alpha", Added)
     assert len(properties_of(Owning())) == 2
 
 
 @pytest.mark.parametrize(("name", "added"), [("alpha", Owning), ("alpha", Own()), ("Bad", Own)])
-def test_what_is_no_property_is_not_added(name: str, added: object) -> None:
+def test_what_is_no_property_is_not_added(name, added):
     with pytest.raises(BackendLoadError, match="SGK115"):
         register_property(name, added)
 
 
-def test_a_property_that_was_not_added_cannot_be_removed() -> None:
+def test_a_property_that_was_not_added_cannot_be_removed():
     with pytest.raises(BackendLoadError, match="was not registered"):
         unregister_property("alpha", Own)
 
 
 @pytest.mark.parametrize("properties", [lambda _: 1 / 0, lambda _: [3], lambda _: None])
-def test_a_backend_that_breaks_its_contract_is_named(properties: object) -> None:
+def test_a_backend_that_breaks_its_contract_is_named(properties):
     bad = type("Bad", (Owning,), {"properties": properties})()
     with pytest.raises(SelectorContractError, match=r"SGK122.*backend 'alpha'"):
         properties_of(bad)
 
 
 @pytest.mark.usefixtures("_added")
-def test_a_class_that_is_defined_anew_takes_the_place_of_the_old() -> None:
+def test_a_class_that_is_defined_anew_takes_the_place_of_the_old():
     again = type("Added", (Added,), {"__module__": Added.__module__, "name": "anew"})
     register_property("alpha", again)
     assert [one.name for one in properties_of(Owning())] == ["anew", "own"]
     register_property("alpha", Added)
 
 
-def test_it_serves_as_a_decorator_for_a_backend_that_does_not_exist_yet() -> None:
+def test_it_serves_as_a_decorator_for_a_backend_that_does_not_exist_yet():
     @partial(register_property, "not_installed")
     class Early(Own):
         name = "early"

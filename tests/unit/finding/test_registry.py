@@ -30,7 +30,6 @@ from subgraphkit.finding.registry import (
     registered,
     unregister_backend,
 )
-from tests.unit.finding.conftest import Install
 
 GOOD = """
     from subgraphkit.backend import Backend
@@ -70,7 +69,7 @@ def code_of(name: str) -> str:
     return caught.value.code
 
 
-def test_an_installed_backend_is_listed_before_it_is_imported(install: Install) -> None:
+def test_an_installed_backend_is_listed_before_it_is_imported(install):
     install("good-dist", "m_good", GOOD, ENTRY, 'name = "good"\napi = "1.0"\nsummary = "s"')
     (record,) = [record for record in list_backends() if record.name == "good"]
     assert (record.state, record.provider) == ("registered", "good-dist 1.0")
@@ -81,14 +80,12 @@ def test_an_installed_backend_is_listed_before_it_is_imported(install: Install) 
     assert state("good") == "loaded"
 
 
-def test_a_backend_is_loaded_once(install: Install) -> None:
+def test_a_backend_is_loaded_once(install):
     install("good-dist", "m_good", GOOD, ENTRY)
     assert get_backend("good") is get_backend("good@good_dist")
 
 
-def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(monkeypatch):
     known = {"absent_one": "pip install subgraphkit-absent"}
     monkeypatch.setattr(subgraphkit.finding.registry, "KNOWN_BACKENDS", known)
     monkeypatch.setattr(subgraphkit.finding.catalogue, "KNOWN_BACKENDS", known)
@@ -101,12 +98,12 @@ def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(
 
 
 @pytest.mark.parametrize("name", ["auto", "none", "a,b", "a:x=1", "", "default"])
-def test_only_one_plain_name_is_taken(name: str) -> None:
+def test_only_one_plain_name_is_taken(name):
     with pytest.raises(ConfigError, match="SGK107"):
         get_backend(name)
 
 
-def test_a_failed_import_is_remembered_until_refreshed(install: Install) -> None:
+def test_a_failed_import_is_remembered_until_refreshed(install):
     code = "import builtins\nbuiltins.sgk_tries += 1\nraise ValueError('bad day')"
     package = install("good-dist", "m_good", code, ENTRY)
     tries = vars(sys.modules["builtins"])
@@ -125,14 +122,14 @@ def test_a_failed_import_is_remembered_until_refreshed(install: Install) -> None
         del tries["sgk_tries"]
 
 
-def test_an_interrupt_is_not_swallowed(install: Install) -> None:
+def test_an_interrupt_is_not_swallowed(install):
     install("good-dist", "m_good", "raise KeyboardInterrupt", ENTRY)
     with pytest.raises(KeyboardInterrupt):
         get_backend("good")
     assert state("good") == "registered"
 
 
-def test_a_failed_import_names_what_the_manifest_requires(install: Install) -> None:
+def test_a_failed_import_names_what_the_manifest_requires(install):
     manifest = 'name = "good"\napi = "1.0"\n[[requires]]\nmodule = "no_such"\npip = "such"'
     install("good-dist", "m_good", "import no_such", ENTRY, manifest)
     assert state("good") == "unavailable"
@@ -144,14 +141,12 @@ def test_a_failed_import_names_what_the_manifest_requires(install: Install) -> N
 
 
 @pytest.mark.parametrize(("api", "code"), [("2.0", "SGK105"), ("one", "SGK115")])
-def test_without_a_manifest_the_class_tells_its_version(
-    api: str, code: str, install: Install
-) -> None:
+def test_without_a_manifest_the_class_tells_its_version(api, code, install):
     install("good-dist", "m_good", GOOD + f"        api = {api!r}\n", ENTRY)
     assert code_of("good") == code
 
 
-def test_two_distributions_of_one_name_are_told_apart(install: Install) -> None:
+def test_two_distributions_of_one_name_are_told_apart(install):
     install("good-dist", "m_good", GOOD, ENTRY)
     install("other-dist", "m_other", GOOD, ENTRY.replace("m_good", "m_other"))
     assert state("good", "good-dist") == state("good", "other-dist") == "conflict"
@@ -163,9 +158,7 @@ def test_two_distributions_of_one_name_are_told_apart(install: Install) -> None:
         get_backend("good@x")
 
 
-def test_a_blocked_backend_is_not_imported(
-    install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_blocked_backend_is_not_imported(install, monkeypatch):
     install("good-dist", "m_good", GOOD, ENTRY)
     monkeypatch.setenv("SUBGRAPH_BLOCK", "good")
     assert state("good") == "blocked"
@@ -175,12 +168,12 @@ def test_a_blocked_backend_is_not_imported(
 
 
 @pytest.mark.parametrize("name", ["Good", "auto", "x" * 33])
-def test_an_entry_point_with_a_bad_name_is_listed_as_broken(name: str, install: Install) -> None:
+def test_an_entry_point_with_a_bad_name_is_listed_as_broken(name, install):
     install("good-dist", "m_good", GOOD, ENTRY.replace("good =", f"{name} ="))
     assert state(name) == "broken"
 
 
-def test_registering_makes_a_class_known_by_its_name() -> None:
+def test_registering_makes_a_class_known_by_its_name():
     assert register_backend(Alpha) is Alpha
     try:
         assert get_backend("alpha") is Alpha
@@ -195,7 +188,7 @@ def test_registering_makes_a_class_known_by_its_name() -> None:
         unregister_backend("alpha")
 
 
-def test_a_class_registered_by_another_name_bears_it() -> None:
+def test_a_class_registered_by_another_name_bears_it():
     with registered(Alpha, "omega"):
         factory = get_backend("omega")
         assert isinstance(factory, type)
@@ -204,7 +197,7 @@ def test_a_class_registered_by_another_name_bears_it() -> None:
         assert Alpha.name == "alpha"
 
 
-def test_a_block_restores_what_was_registered_before() -> None:
+def test_a_block_restores_what_was_registered_before():
     class Other(Alpha):
         pass
 
@@ -215,7 +208,7 @@ def test_a_block_restores_what_was_registered_before() -> None:
     assert code_of("alpha") == "SGK102"
 
 
-def test_a_registration_may_take_the_place_of_an_installed_backend(install: Install) -> None:
+def test_a_registration_may_take_the_place_of_an_installed_backend(install):
     install("good-dist", "m_good", GOOD, ENTRY)
     with registered(Alpha, "good", replace=True):
         assert issubclass(get_backend("good"), Alpha)
@@ -226,7 +219,7 @@ def test_a_registration_may_take_the_place_of_an_installed_backend(install: Inst
     ("backend", "name"),
     [(3, "x"), (object(), "x"), (Alpha, "Bad"), (Alpha, "auto"), (object(), None), (Backend, None)],
 )
-def test_what_is_no_backend_is_not_registered(backend: object, name: str | None) -> None:
+def test_what_is_no_backend_is_not_registered(backend, name):
     with pytest.raises(BackendLoadError, match="SGK115"):
         register_backend(backend, name)
 
@@ -243,7 +236,7 @@ class Hooks:
         return ProbeResult(available=True, devices=("imagined",))
 
 
-def test_a_namespace_with_hooks_is_used_like_a_class() -> None:
+def test_a_namespace_with_hooks_is_used_like_a_class():
     with registered(Hooks(), "hooked"):
         factory = get_backend("hooked")
         assert factory.name == "hooked"
@@ -252,7 +245,7 @@ def test_a_namespace_with_hooks_is_used_like_a_class() -> None:
         assert factory(PlainOptions(level=3)).option_values.level == 3
 
 
-def test_a_hook_declares_no_defaults() -> None:
+def test_a_hook_declares_no_defaults():
     class Defaulted:
         @hookimpl
         def subgraphkit_backend(self, options: Any = None) -> Backend:
@@ -262,7 +255,7 @@ def test_a_hook_declares_no_defaults() -> None:
         register_backend(Defaulted(), "defaulted")
 
 
-def test_a_hook_must_return_a_backend() -> None:
+def test_a_hook_must_return_a_backend():
     class Empty:
         @hookimpl
         def subgraphkit_backend(self) -> None: ...
@@ -271,7 +264,7 @@ def test_a_hook_must_return_a_backend() -> None:
         register_backend(Empty(), "empty")
 
 
-def test_many_threads_load_a_backend_once(install: Install) -> None:
+def test_many_threads_load_a_backend_once(install):
     slow = "import time\ntime.sleep(0.05)\n" + "\n".join(x[4:] for x in GOOD.splitlines())
     install("good-dist", "m_good", slow, ENTRY)
     found: list[object] = []
@@ -284,7 +277,7 @@ def test_many_threads_load_a_backend_once(install: Install) -> None:
     assert len(set(map(id, found))) == 1
 
 
-def test_a_second_package_of_one_of_our_names_is_told_and_not_used(install: Install) -> None:
+def test_a_second_package_of_one_of_our_names_is_told_and_not_used(install):
     code = GOOD.replace('"good"', '"numpy"')
     install("acme-numpy", "m_numpy", code, ENTRY.replace("good = m_good", "numpy = m_numpy"))
     told = {one.distribution: one for one in list_backends() if one.name == "numpy"}
@@ -297,9 +290,7 @@ def test_a_second_package_of_one_of_our_names_is_told_and_not_used(install: Inst
     assert get_backend("numpy@acme-numpy").__module__ == "m_numpy"
 
 
-def test_metadata_that_cannot_be_read_is_told_and_stops_nobody_else(
-    install: Install, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_metadata_that_cannot_be_read_is_told_and_stops_nobody_else(install, capsys):
     site = install("good-dist", "m_good", GOOD, ENTRY).parent
     damages = {
         "latin": ("entry_points.txt", "[x]\ny = \xe9:z".encode("latin-1")),

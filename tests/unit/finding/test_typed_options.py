@@ -44,7 +44,7 @@ def _installed(install: Install, code: str = CODE) -> Path:
     return package
 
 
-def test_a_class_has_the_options_of_its_manifest(install: Install) -> None:
+def test_a_class_has_the_options_of_its_manifest(install):
     _installed(install)
     backend = get_backend("typed")
     assert [option.name for option in backend.options] == ["level", "size"]
@@ -56,9 +56,7 @@ def test_a_class_has_the_options_of_its_manifest(install: Install) -> None:
         open_backends(resolve(backend="typed:levle=1"))
 
 
-def test_options_written_from_another_manifest_are_an_error_with_the_command(
-    install: Install,
-) -> None:
+def test_options_written_from_another_manifest_are_an_error_with_the_command(install):
     package = _installed(install)
     path = package / "subgraphkit-backend.toml"
     path.write_text(MANIFEST.replace("options.size", "options.length"), encoding="utf-8")
@@ -66,13 +64,13 @@ def test_options_written_from_another_manifest_are_an_error_with_the_command(
         get_backend("typed")
 
 
-def test_a_class_cannot_declare_options_beside_its_manifest(install: Install) -> None:
+def test_a_class_cannot_declare_options_beside_its_manifest(install):
     _installed(install, CODE.replace('name = "typed"', 'name = "typed"\n    options = ()'))
     with pytest.raises(BackendLoadError, match="Typed declares options that its manifest declares"):
         get_backend("typed")
 
 
-def test_a_subclass_has_the_options_of_its_base_or_its_own(install: Install) -> None:
+def test_a_subclass_has_the_options_of_its_base_or_its_own(install):
     _installed(install)
     typed = get_backend("typed")
     assert isinstance(typed, type)
@@ -82,7 +80,7 @@ def test_a_subclass_has_the_options_of_its_base_or_its_own(install: Install) -> 
     assert other().option_values == PlainOptions(depth=2)
 
 
-def test_the_options_of_an_installed_backend_are_written_by_its_name(install: Install) -> None:
+def test_the_options_of_an_installed_backend_are_written_by_its_name(install):
     package = _installed(install)
     (package / "backend_options.py").unlink()
     assert main(["author", "manifest", "check", "typed"]) == 1

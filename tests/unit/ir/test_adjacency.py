@@ -28,7 +28,7 @@ def as_networkx(rows: list[list[int]]) -> nx.DiGraph:
 
 
 @given(directed_graphs(acyclic=True))
-def test_every_node_follows_its_predecessors(rows: list[list[int]]) -> None:
+def test_every_node_follows_its_predecessors(rows):
     order = Adjacency.from_predecessors(rows).topological_order()
     assert order is not None
     place = {node: i for i, node in enumerate(order)}
@@ -37,7 +37,7 @@ def test_every_node_follows_its_predecessors(rows: list[list[int]]) -> None:
 
 
 @given(directed_graphs(acyclic=False))
-def test_a_cycle_is_found_exactly_where_networkx_finds_one(rows: list[list[int]]) -> None:
+def test_a_cycle_is_found_exactly_where_networkx_finds_one(rows):
     adjacency = Adjacency.from_predecessors(rows)
     oracle = as_networkx(rows)
     cycle = adjacency.find_cycle()
@@ -52,19 +52,19 @@ def test_a_cycle_is_found_exactly_where_networkx_finds_one(rows: list[list[int]]
 
 
 @given(directed_graphs(acyclic=False))
-def test_successors_are_predecessors_turned_round(rows: list[list[int]]) -> None:
+def test_successors_are_predecessors_turned_round(rows):
     adjacency = Adjacency.from_predecessors(rows)
     for node in range(len(rows)):
         expected = [other for other, row in enumerate(rows) if node in row]
         assert list(adjacency.successors(node)) == expected
 
 
-def test_an_order_that_stands_in_the_file_is_kept() -> None:
+def test_an_order_that_stands_in_the_file_is_kept():
     rows = [[], [0], [], [1, 2]]
     assert list(Adjacency.from_predecessors(rows).topological_order() or []) == [0, 1, 2, 3]
 
 
-def test_a_chain_of_a_million_nodes_needs_no_recursion() -> None:
+def test_a_chain_of_a_million_nodes_needs_no_recursion():
     count = 1_000_000
     adjacency = Adjacency.from_predecessors([i - 1] if i else [] for i in range(count))
     assert len(adjacency.topological_order() or []) == count

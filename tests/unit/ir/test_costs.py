@@ -36,13 +36,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("output", CASES)
-def test_the_operations_of_an_operator_follow_its_formula(output: str) -> None:
+def test_the_operations_of_an_operator_follow_its_formula(output):
     call, inputs, expected = CASES[output]
     graph = bound(f"one ({inputs}) => ({output}) {{ y = {call} }}")
     assert estimate_flops(graph.nodes[0]) == expected
 
 
-def test_a_node_with_bodies_counts_what_they_hold() -> None:
+def test_a_node_with_bodies_counts_what_they_hold():
     graph = bound("""
     branches (bool c, float[4] x) => (float[4] y) {
       y = If (c) <
@@ -54,7 +54,7 @@ def test_a_node_with_bodies_counts_what_they_hold() -> None:
     assert estimate_flops(graph.nodes[0]) == 12
 
 
-def test_an_own_operator_named_as_a_pool_needs_no_kernel() -> None:
+def test_an_own_operator_named_as_a_pool_needs_no_kernel():
     text = "one (float[1, 2, 7] a) => (float[1, 2, 5] y) { y = com.acme.MaxPool(a) }"
     graph = bound(parsed(text, header='"" : 18, "com.acme" : 1'))
     assert estimate_flops(graph.nodes[0]) == 10
@@ -70,9 +70,7 @@ def test_an_own_operator_named_as_a_pool_needs_no_kernel() -> None:
         ("Unique(a)", "float[4] a", "float[n] y", 1 << 60),
     ],
 )
-def test_the_effort_of_a_node_is_no_less_than_its_operations(
-    call: str, inputs: str, output: str, least: int
-) -> None:
+def test_the_effort_of_a_node_is_no_less_than_its_operations(call, inputs, output, least):
     graph = bound(f"one ({inputs}) => ({output}) {{ y = {call} }}")
     assert least <= effort_of(graph.nodes[0]) <= 64 * least
     assert effort_of(graph.nodes[0], [10**9] * len(graph.nodes[0].inputs)) >= least

@@ -1,7 +1,5 @@
 """Cutting a region out of a graph."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx
 import pytest
@@ -37,14 +35,12 @@ SPLIT = "g (float[4] x) => (float[2] y) { a, b = Split<num_outputs=2>(x) y = Rel
     ],
     ids=["one", "an output", "twice", "whole", "weights", "inputs left out", "outputs unread"],
 )
-def test_the_boundary_of_a_region(
-    text: str, region: Sequence[int], inputs: str, outputs: str, constants: str
-) -> None:
+def test_the_boundary_of_a_region(text, region, inputs, outputs, constants):
     found = boundary(bound(text), region)
     assert found == tuple(tuple(names.split()) for names in (inputs, outputs, constants))
 
 
-def test_a_constant_node_elsewhere_is_a_constant_here() -> None:
+def test_a_constant_node_elsewhere_is_a_constant_here():
     graph = bound(
         "g (float[2] x) => (float[2] y) { c = Constant<value_float=2.0>() y = Mul(x, c) }"
     )
@@ -54,19 +50,19 @@ def test_a_constant_node_elsewhere_is_a_constant_here() -> None:
     assert subgraph.constants["c"].array() == 2.0
 
 
-def test_a_subgraph_is_named_after_its_backend_and_first_node() -> None:
+def test_a_subgraph_is_named_after_its_backend_and_first_node():
     assert make_subgraph(bound(DIAMOND), [2, 3], "fake").id == "fake_2"
 
 
 @pytest.mark.parametrize("name", ["resnet50", "shufflenet", "inception_v1"])
-def test_a_part_of_a_real_model_is_a_valid_model_of_its_own(name: str) -> None:
+def test_a_part_of_a_real_model_is_a_valid_model_of_its_own(name):
     graph = sk.bind(sk.load(LIGHT / f"light_{name}.onnx"), backend="none")
     size = len(graph.nodes)
     subgraph = make_subgraph(graph, graph.order[size // 3 : 2 * size // 3], "fake")
     onnx.checker.check_model(subgraph.to_model(), full_check=True)
 
 
-def test_a_subgraph_with_a_body_carries_what_the_body_captures() -> None:
+def test_a_subgraph_with_a_body_carries_what_the_body_captures():
     graph = bound(
         """g (bool c, float[2] x) => (float[2] y) <float[2] w = {3, 4}> {
         a = Relu(x)

@@ -107,16 +107,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("op_type", "shapes", "attributes", "says"), REFUSED)
-def test_an_attribute_out_of_its_range_is_refused(
-    op_type: str, shapes: list[list[Any] | None], attributes: dict[str, Any], says: str
-) -> None:
+def test_an_attribute_out_of_its_range_is_refused(op_type, shapes, attributes, says):
     said = refusal(one_node(op_type, shapes, **attributes))
     assert said.startswith("[SGK218] node #0 ")
     assert says in said
 
 
 @pytest.mark.parametrize("heads", [(3, 2**32), (3, 0), (3, -1), (3, 2), (5, 5), (0, 1)])
-def test_heads_that_do_not_divide_what_they_share_are_refused(heads: tuple[int, int]) -> None:
+def test_heads_that_do_not_divide_what_they_share_are_refused(heads):
     model = one_node(
         "Attention", [[1, 2, 12]] * 3, opset=23, q_num_heads=heads[0], kv_num_heads=heads[1]
     )
@@ -132,20 +130,18 @@ def test_heads_that_do_not_divide_what_they_share_are_refused(heads: tuple[int, 
         ("Relu", [None], 0),
     ],
 )
-def test_an_input_that_is_needed_is_not_left_out(
-    op_type: str, shapes: list[list[Any] | None], place: int
-) -> None:
+def test_an_input_that_is_needed_is_not_left_out(op_type, shapes, place):
     said = refusal(one_node(op_type, shapes))
     assert f"[SGK215] node #0 {op_type} leaves out input {place}, " in said
 
 
-def test_an_output_that_is_needed_is_not_left_out() -> None:
+def test_an_output_that_is_needed_is_not_left_out():
     model = one_node("Relu", [[3]])
     model.graph.node.add(op_type="Relu", input=["y"], output=[""])
     assert "[SGK215] node #1 Relu leaves out output 0, 'Y'" in refusal(model)
 
 
-def test_every_whole_number_of_every_operator_that_counts_fits_into_32_bits() -> None:
+def test_every_whole_number_of_every_operator_that_counts_fits_into_32_bits():
     unlimited = {
         f"{schema.name}.{name}"
         for schema in defs.get_all_schemas_with_history()
@@ -188,7 +184,7 @@ def _loads(schema: defs.OpSchema, name: str, value: Any) -> bool:
         ("PRelu(x, wide)", "input 'slope' is of shape [4, 1, 4], expected what is repeated"),
     ],
 )
-def test_a_constant_input_that_steers_is_judged_as_an_attribute_is(call: str, says: str) -> None:
+def test_a_constant_input_that_steers_is_judged_as_an_attribute_is(call, says):
     said = refusal(steered(call))
     assert said.startswith("[SGK218] node #0 ")
     assert says in said
@@ -208,18 +204,18 @@ def steered(call: str, inputs: str = "float[2,3,4] x, float[4,1,4] wide") -> onn
 @pytest.mark.parametrize(
     "call", ["ReduceSum(x, one)", "Reshape(x, kept)", "Reshape(x, free)", "PRelu(x, wide)"]
 )
-def test_an_input_that_steers_is_left_alone_where_shapes_are_open(call: str) -> None:
+def test_an_input_that_steers_is_left_alone_where_shapes_are_open(call):
     sk.bind(sk.load(steered(call, "float[N, M, 4] x, float[M, 4] wide")), backend="numpy")
 
 
-def test_what_a_shape_leaves_open_contradicts_nothing() -> None:
+def test_what_a_shape_leaves_open_contradicts_nothing():
     model = one_node("Softmax", [None], axis=7)
     model.graph.node[0].input[0] = "x"
     model.graph.input.add(name="x").type.tensor_type.elem_type = TensorProto.FLOAT
     sk.bind(sk.load(model), backend="numpy")
 
 
-def test_attributes_in_bodies_are_judged_beside_the_shapes_there() -> None:
+def test_attributes_in_bodies_are_judged_beside_the_shapes_there():
     inner = helper.make_graph(
         [helper.make_node("Softmax", ["x"], ["z"], axis=2)],
         "body",
@@ -232,7 +228,7 @@ def test_attributes_in_bodies_are_judged_beside_the_shapes_there() -> None:
     assert "attribute 'axis' is 2, expected -2 to 1" in refusal(model)
 
 
-def test_attributes_of_operators_of_other_domains_are_left_alone() -> None:
+def test_attributes_of_operators_of_other_domains_are_left_alone():
     model = one_node("Softmax", [[2, 3]], axis=BIG, strides=[0], foo="x")
     model.graph.node[0].domain = "mine"
     model.opset_import.add(domain="mine", version=1)
@@ -256,5 +252,5 @@ def damaged(change: Any) -> onnx.ModelProto:
     ],
     ids=["twice", "no type", "no name", "refers to a function", "value of another type"],
 )
-def test_an_attribute_that_is_not_one_breaks_the_specification(change: Any) -> None:
+def test_an_attribute_that_is_not_one_breaks_the_specification(change):
     assert "[SGK214] node #0 Softmax has an attribute" in refusal(damaged(change))

@@ -4,7 +4,7 @@ import ctypes
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,13 +45,13 @@ def code(path: Path | bytes) -> str:
     return refusal.value.code
 
 
-def test_data_beside_the_model_is_read_when_asked_for(folder: Path) -> None:
+def test_data_beside_the_model_is_read_when_asked_for(folder):
     model = sk.load(save(folder, location="w.bin"))
     (folder / "w.bin").write_bytes(np.full(4, 7, np.float32).tobytes())
     np.testing.assert_array_equal(model.graph.initializers["w"].array(), [7, 7, 7, 7])
 
 
-def test_data_in_a_folder_below_and_at_an_offset_is_found(folder: Path) -> None:
+def test_data_in_a_folder_below_and_at_an_offset_is_found(folder):
     (folder / "data").mkdir()
     (folder / "data" / "w.bin").write_bytes(bytes(8) + np.ones(4, np.float32).tobytes())
     path = save(folder, location="data/w.bin", offset="8", length="16")
@@ -108,9 +108,7 @@ def subfolder(folder: Path) -> None:
         (subfolder, "evil"),
     ],
 )
-def test_data_outside_the_models_directory_is_never_opened(
-    folder: Path, prepare: Callable[[Path], None] | None, location: str
-) -> None:
+def test_data_outside_the_models_directory_is_never_opened(folder, prepare, location):
     if prepare is not None:
         prepare(folder)
     assert code(save(folder, location=location)) == "SGK210"
@@ -128,14 +126,14 @@ def read(path: Path, **settings: object) -> list[float]:
     return values
 
 
-def test_a_link_is_followed_if_it_ends_in_the_models_folder(folder: Path) -> None:
+def test_a_link_is_followed_if_it_ends_in_the_models_folder(folder):
     of_ones(folder / "data" / "w.bin")
     (folder / "other").symlink_to("data")
     (folder / "link.bin").symlink_to(folder / "other" / "w.bin")
     assert read(save(folder, location="link.bin")) == [1, 1, 1, 1]
 
 
-def test_a_hard_link_is_read_only_where_the_caller_trusts_the_folder(folder: Path) -> None:
+def test_a_hard_link_is_read_only_where_the_caller_trusts_the_folder(folder):
     os.link(of_ones(folder.parent / "store" / "w"), folder / "hard.bin")
     path = save(folder, location="hard.bin")
     with pytest.raises(InvalidModelError, match="which has a second name") as caught:
@@ -144,7 +142,7 @@ def test_a_hard_link_is_read_only_where_the_caller_trusts_the_folder(folder: Pat
     assert sk.load(path, data_roots=folder).graph.constants["w"].array().tolist() == [1, 1, 1, 1]
 
 
-def test_the_cache_of_a_hub_is_read_through_its_links(folder: Path) -> None:
+def test_the_cache_of_a_hub_is_read_through_its_links(folder):
     snapshot = folder / "snapshots" / "5a1e" / "onnx"
     snapshot.mkdir(parents=True)
     of_ones(folder / "blobs" / "c0de")
@@ -157,9 +155,7 @@ def test_the_cache_of_a_hub_is_read_through_its_links(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [str, lambda root: root, lambda root: ["/nowhere", str(root)]])
-def test_a_folder_that_is_trusted_may_hold_the_data(
-    folder: Path, form: Callable[[Path], object]
-) -> None:
+def test_a_folder_that_is_trusted_may_hold_the_data(folder, form):
     data = of_ones(folder.parent / "store" / "deep" / "w.bin")
     (folder / "w2.bin").symlink_to(data)
     for location in ("w2.bin", str(data), "../store/deep/w.bin"):
@@ -169,9 +165,7 @@ def test_a_folder_that_is_trusted_may_hold_the_data(
         assert read(path, data_roots=form(folder.parent / "store")) == [1, 1, 1, 1]
 
 
-def test_trusted_folders_are_a_setting_like_others(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trusted_folders_are_a_setting_like_others(folder, monkeypatch):
     of_ones(folder.parent / "store" / "w.bin")
     path = save(folder, location="../store/w.bin")
     store, feeds = str(folder.parent / "store"), {"x": np.zeros(4, np.float32)}
@@ -186,7 +180,7 @@ def test_trusted_folders_are_a_setting_like_others(
         sk.load(path, data_roots="/nowhere")
 
 
-def test_trust_in_a_folder_ends_at_its_name(folder: Path) -> None:
+def test_trust_in_a_folder_ends_at_its_name(folder):
     of_ones(folder.parent / "store2" / "w.bin")
     with pytest.raises(InvalidModelError, match="SGK210"):
         sk.load(save(folder, location="../store2/w.bin"), data_roots=folder.parent / "store")
@@ -214,9 +208,7 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("swapped", ["data", "own"])
-def test_a_folder_swapped_for_a_link_during_load_leads_nowhere_else(
-    folder: Path, swapped: str
-) -> None:
+def test_a_folder_swapped_for_a_link_during_load_leads_nowhere_else(folder, swapped):
     of_ones(folder / "data" / "w.bin")
     outside = folder.parent / "outside"
     for path in (outside / "w.bin", outside / "data" / "w.bin"):
@@ -236,7 +228,7 @@ def test_a_folder_swapped_for_a_link_during_load_leads_nowhere_else(
     assert len(found) > 1, "nothing was ever swapped in between"
 
 
-def test_a_folder_exchanged_after_loading_is_not_read(folder: Path) -> None:
+def test_a_folder_exchanged_after_loading_is_not_read(folder):
     of_ones(folder / "data" / "w.bin")
     of_ones(folder.parent / "outside" / "w.bin")
     model = sk.load(save(folder, location="data/w.bin"))
@@ -246,7 +238,7 @@ def test_a_folder_exchanged_after_loading_is_not_read(folder: Path) -> None:
         model.graph.initializers["w"].array()
 
 
-def test_no_descriptor_is_left_open(folder: Path) -> None:
+def test_no_descriptor_is_left_open(folder):
     if not Path("/proc/self/fd").exists():
         pytest.skip("the system does not show open descriptors")
     link(folder)
@@ -273,24 +265,22 @@ def test_no_descriptor_is_left_open(folder: Path) -> None:
         {"location": "w.bin", "offset": str(2**62)},
     ],
 )
-def test_data_that_is_missing_or_too_short_is_refused(
-    folder: Path, entries: dict[str, str]
-) -> None:
+def test_data_that_is_missing_or_too_short_is_refused(folder, entries):
     assert code(save(folder, **entries)) == "SGK211"
 
 
-def test_a_length_that_disagrees_with_the_dimensions_is_refused(folder: Path) -> None:
+def test_a_length_that_disagrees_with_the_dimensions_is_refused(folder):
     assert code(save(folder, location="w.bin", length="8")) == "SGK208"
 
 
-def test_data_cut_short_after_loading_is_noticed(folder: Path) -> None:
+def test_data_cut_short_after_loading_is_noticed(folder):
     model = sk.load(save(folder, location="w.bin"))
     (folder / "w.bin").write_bytes(bytes(4))
     with pytest.raises(InvalidModelError, match="SGK211"):
         model.graph.initializers["w"].array()
 
 
-def test_data_written_over_while_it_is_in_use_is_noticed(folder: Path) -> None:
+def test_data_written_over_while_it_is_in_use_is_noticed(folder):
     partitioning = sk.partition(
         sk.bind(sk.load(save(folder, location="w.bin")), backend="numpy", fold=False)
     )
@@ -301,18 +291,18 @@ def test_data_written_over_while_it_is_in_use_is_noticed(folder: Path) -> None:
         sk.compile_subgraphs(partitioning)
 
 
-def test_a_model_given_as_bytes_may_not_open_files(folder: Path) -> None:
+def test_a_model_given_as_bytes_may_not_open_files(folder):
     assert code(save(folder, location="w.bin").read_bytes()) == "SGK210"
 
 
-def test_strings_outside_the_model_are_refused(folder: Path) -> None:
+def test_strings_outside_the_model_are_refused(folder):
     proto = onnx.load(save(folder, location="w.bin"), load_external_data=False)
     proto.graph.initializer[0].data_type = onnx.TensorProto.STRING
     (folder / "strings.onnx").write_bytes(proto.SerializeToString())
     assert code(folder / "strings.onnx") == "SGK208"
 
 
-def test_data_that_goes_while_a_session_opens_is_not_the_fault_of_a_backend(folder: Path) -> None:
+def test_data_that_goes_while_a_session_opens_is_not_the_fault_of_a_backend(folder):
     bound = sk.bind(sk.load(save(folder, location="w.bin")), backend="numpy")
     partitioning = sk.partition(bound)
     (folder / "w.bin").unlink()

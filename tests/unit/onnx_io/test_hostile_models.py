@@ -69,14 +69,14 @@ def texts_in(message: Message) -> Iterator[str]:
                 yield one
 
 
-def test_the_model_that_is_broken_below_is_whole() -> None:
+def test_the_model_that_is_broken_below_is_whole():
     with sk.InferenceSession(small_model(), backend="numpy") as session:
         (found,) = session.run(None, {"x": np.zeros(3, np.float32), "yes": np.bool_(1)})
     assert found.shape == (3,)
 
 
 @pytest.mark.parametrize("text", sorted({text for text in texts_in(small_model()) if text}))
-def test_a_text_that_is_not_utf_8_is_named(text: str) -> None:
+def test_a_text_that_is_not_utf_8_is_named(text):
     data = small_model().SerializeToString()
     stored = bytes([len(text)]) + text.encode()
     assert stored in data
@@ -149,7 +149,7 @@ def _read_in_body(model: onnx.ModelProto, name: str) -> None:
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_breaks_the_specification_is_refused_with_a_code(what: str) -> None:
+def test_what_breaks_the_specification_is_refused_with_a_code(what):
     code, break_it = BROKEN[what]
     model = small_model()
     break_it(model)
@@ -158,7 +158,7 @@ def test_what_breaks_the_specification_is_refused_with_a_code(what: str) -> None
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx"])
 @pytest.mark.parametrize("imported", ["", "ai.onnx"])
-def test_either_name_of_the_default_domain_does_everywhere(domain: str, imported: str) -> None:
+def test_either_name_of_the_default_domain_does_everywhere(domain, imported):
     model = small_model()
     model.opset_import[0].domain = imported
     for node in [*model.graph.node, *(a.g.node[0] for a in model.graph.node[3].attribute)]:

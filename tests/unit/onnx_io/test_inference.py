@@ -31,7 +31,7 @@ _FOLLOWERS = {
 
 
 @pytest.mark.parametrize("follower", _FOLLOWERS)
-def test_a_normalization_that_onnx_cannot_type_binds_before_any_operator(follower: str) -> None:
+def test_a_normalization_that_onnx_cannot_type_binds_before_any_operator(follower):
     text = (
         "g (float[2, 4, 3] x) => (y) <float[4, 1] s = {1, 1, 1, 1}, float[4] c = {1, 1, 1, 1}, "
         "float[3, 2] m = {1, 1, 1, 1, 1, 1}, int64[2] t = {6, 4}, float[1, 4, 1] w = {1, 1, 1, 1}> "
@@ -56,7 +56,7 @@ _OPEN = {
 
 
 @pytest.mark.parametrize("arithmetic", _OPEN)
-def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic: str) -> None:
+def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic):
     text = (
         "g (float[N, 3, 4, 2] x, float[8] one) => (y) <int64[1] zero = {0}, int64[1] two = {2}, "
         "int64[1] four = {4}, int64[2] rest = {12, 2}, int64[1] minus = {-1}, int64 unit = {1}, "
@@ -67,7 +67,7 @@ def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic: str) -> No
     assert str(graph.types["y"]) == _OPEN[arithmetic]
 
 
-def test_a_shape_that_is_filled_is_known_to_what_is_spread_to_it() -> None:
+def test_a_shape_that_is_filled_is_known_to_what_is_spread_to_it():
     text = (
         "g (float[1, 3] x) => (y) <int64[1] two = {2}> "
         "{ t = ConstantOfShape<value = int64[1] {1}>(two) z = Expand(x, t) y = Tile(z, t) }"
@@ -76,7 +76,7 @@ def test_a_shape_that_is_filled_is_known_to_what_is_spread_to_it() -> None:
     assert str(found.types["y"]) == "float32[1,3]"
 
 
-def test_sizes_that_are_computed_are_known_to_all_that_follows() -> None:
+def test_sizes_that_are_computed_are_known_to_all_that_follows():
     text = (
         "g (float[2, 3, 4] x) => (y) <int64[1] minus = {-1}, float half = {0.5}> { "
         "s = Shape<start=1>(x) p = ReduceProd<keepdims=1>(s) f = Cast<to=1>(p) h = Mul(f, half) "
@@ -88,14 +88,14 @@ def test_sizes_that_are_computed_are_known_to_all_that_follows() -> None:
     assert found.values["w"].tolist() == [4, 6]
 
 
-def test_a_negative_size_is_one_that_is_not_known() -> None:
+def test_a_negative_size_is_one_that_is_not_known():
     header = "<int64[1] from = {0}, int64[1] to = {2}, int64[1] axis = {1}>"
     text = "g (float[2, -2147483648] x) => (float[2, n] y) %s { y = Slice(x, from, to, axis) }"
     bound = sk.bind(sk.load(parsed(text % header)), backend="none")
     assert str(bound.types["y"]) == "float32[2,?]"
 
 
-def test_no_size_is_computed_from_what_a_model_only_says() -> None:
+def test_no_size_is_computed_from_what_a_model_only_says():
     proto = parsed(
         "g (float[2] x) => (int64[1] y) { a = com.acme.Foo(x) b = Relu(a) y = Shape(b) }",
         header='"": 18, "com.acme": 1',
@@ -106,7 +106,7 @@ def test_no_size_is_computed_from_what_a_model_only_says() -> None:
     assert found.values == {}
 
 
-def test_a_statement_of_the_model_types_what_follows_an_unknown_operator() -> None:
+def test_a_statement_of_the_model_types_what_follows_an_unknown_operator():
     proto = parsed(
         "g (float[2] x) => (y) { a = com.acme.Foo(x) b = com.acme.Foo(a) y = Relu(b) }",
         header='"": 18, "com.acme": 1',
@@ -128,9 +128,7 @@ def test_a_statement_of_the_model_types_what_follows_an_unknown_operator() -> No
     ("g (float[2] x) => (int32[2] y) {y = Relu(x)}", None,
      ["output 'y' is declared int32", "#0 Relu makes it float32"]),
 ])  # fmt: skip
-def test_a_contradiction_is_told_with_both_facts(
-    text: str, shapes: dict[str, int] | None, facts: list[str]
-) -> None:
+def test_a_contradiction_is_told_with_both_facts(text, shapes, facts):
     with pytest.raises(InvalidModelError) as refusal:
         sk.bind(sk.load(parsed(text)), shapes)
     assert refusal.value.code == "SGK222"
@@ -138,7 +136,7 @@ def test_a_contradiction_is_told_with_both_facts(
         assert fact in str(refusal.value)
 
 
-def test_names_that_inference_makes_up_differ_however_many_nodes_are_looked_at_together() -> None:
+def test_names_that_inference_makes_up_differ_however_many_nodes_are_looked_at_together():
     text = "g (float[4] x, float[4] z) => (a, b, c) { a = NonZero(x) b = NonZero(z) c = Relu(x) }"
     found = infer(sk.load(parsed(text)), {}, {}, slice_size=1).types
     assert found["a"].shape[1] != found["b"].shape[1]  # type: ignore[union-attr, index]
@@ -156,7 +154,7 @@ _BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", _BOMBS)
-def test_what_would_not_fit_memory_is_not_computed(bomb: str) -> None:
+def test_what_would_not_fit_memory_is_not_computed(bomb):
     script = f"""
         import resource
         import onnx.parser
@@ -175,7 +173,7 @@ def test_what_would_not_fit_memory_is_not_computed(bomb: str) -> None:
     assert int(done.stdout) < 128 << 10, "bind took more than 128 MiB"
 
 
-def test_an_if_whose_branch_is_known_has_the_types_of_that_branch() -> None:
+def test_an_if_whose_branch_is_known_has_the_types_of_that_branch():
     text = (
         "g (float[2, 3] x) => (y) <int64[1] at = {1}, int64[1] three = {3}> { s = Shape(x) "
         "n = Gather(s, at) c = Equal(n, three) r = If (c) <"
@@ -186,7 +184,7 @@ def test_an_if_whose_branch_is_known_has_the_types_of_that_branch() -> None:
     assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[3,2]"
 
 
-def test_an_if_has_no_shape_that_only_one_branch_has() -> None:
+def test_an_if_has_no_shape_that_only_one_branch_has():
     text = (
         "g (float[N, M] x, bool c, int64[K] s) => (y) { r = If (c) <"
         "then_branch = t () => (p) { p = Reshape(x, s) }, "
@@ -195,7 +193,7 @@ def test_an_if_has_no_shape_that_only_one_branch_has() -> None:
     assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[...]"
 
 
-def test_nodes_that_look_the_same_share_no_sizes_made_up() -> None:
+def test_nodes_that_look_the_same_share_no_sizes_made_up():
     nodes = "p = Shape(x) a = Slice(x, z, p) b = Slice(x, z, p)"
     model = parsed(f"g (float[N, M] x) => (float[A, B] a, float[A, B] b) {{ {nodes} }}")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 1]), "z"))
@@ -204,7 +202,7 @@ def test_nodes_that_look_the_same_share_no_sizes_made_up() -> None:
     assert len(set(sizes)) == 4
 
 
-def test_stored_texts_that_are_joined_are_texts() -> None:
+def test_stored_texts_that_are_joined_are_texts():
     model = parsed(
         'g () => (string[3] y) <string[1] a = {"x"}, string[2] b = {"y", "z"}> '
         "{ y = Concat<axis=0>(a, b) }"
@@ -221,13 +219,13 @@ def model(*functions: str, body: str = "y = local.Twice(x)") -> onnx.ModelProto:
     return parser.parse_model(f"{HEADER}\ng (float[2] x) => (float[2] y) {{ {body} }}\n{text}")
 
 
-def test_calls_are_replaced_by_the_nodes_of_the_function() -> None:
+def test_calls_are_replaced_by_the_nodes_of_the_function():
     twice = "Twice (a) => (b) { c = Add(a, a) b = Relu(c) }"
     graph = sk.load(model(twice, body="z = local.Twice(x) y = local.Twice(z)")).graph
     assert [node.op_type for node in graph.nodes] == ["Add", "Relu", "Add", "Relu"]
 
 
-def test_functions_may_call_functions() -> None:
+def test_functions_may_call_functions():
     graph = sk.load(
         model("Twice (a) => (b) { b = local.Inner(a) }", "Inner (a) => (b) { b = Neg(a) }")
     ).graph
@@ -241,12 +239,12 @@ def test_functions_may_call_functions() -> None:
         ["Twice (a) => (b) { b = local.Inner(a) }", "Inner (a) => (b) { b = local.Twice(a) }"],
     ],
 )
-def test_functions_that_call_each_other_in_a_circle_are_refused(functions: list[str]) -> None:
+def test_functions_that_call_each_other_in_a_circle_are_refused(functions):
     with pytest.raises(InvalidModelError, match=r"SGK212.*Twice"):
         sk.load(model(*functions))
 
 
-def test_calls_that_multiply_beyond_reason_are_refused_before_they_are_inlined() -> None:
+def test_calls_that_multiply_beyond_reason_are_refused_before_they_are_inlined():
     calls = " ".join(f"t{i} = local.F1({'a' if i == 0 else f't{i - 1}'})" for i in range(10))
     functions = [f"Twice (a) => (b) {{ {calls} b = Relu(t9) }}"]
     for level in range(1, 9):
@@ -257,7 +255,7 @@ def test_calls_that_multiply_beyond_reason_are_refused_before_they_are_inlined()
         sk.load(model(*functions))
 
 
-def test_constants_that_calls_multiply_count_as_well() -> None:
+def test_constants_that_calls_multiply_count_as_well():
     calls = [
         f"F{i} (a) => (b) {{ t = local.F{i + 1}(a) b = local.F{i + 1}(t) }}" for i in range(10)
     ]
@@ -269,7 +267,7 @@ def test_constants_that_calls_multiply_count_as_well() -> None:
         sk.load(proto)
 
 
-def test_operator_sets_that_only_functions_import_come_along() -> None:
+def test_operator_sets_that_only_functions_import_come_along():
     imports = '<domain: "local", opset_import: ["": 18, "ai.onnx.ml": 3]>'
     proto = parser.parse_model(
         f"{HEADER}\ng (float[2] x) => (float[2] y) {{ y = local.Over(x) }}\n"
@@ -281,7 +279,7 @@ def test_operator_sets_that_only_functions_import_come_along() -> None:
     assert "ai.onnx.ml" not in {entry.domain for entry in proto.opset_import}
 
 
-def test_a_function_of_another_operator_set_version_is_converted() -> None:
+def test_a_function_of_another_operator_set_version_is_converted():
     imports = '<domain: "local", opset_import: ["": 11]>'
     proto = parser.parse_model(
         f"{HEADER}\ng (float[2, 1] x) => (float[2] y) {{ y = local.Flat(x) }}\n"
@@ -292,7 +290,7 @@ def test_a_function_of_another_operator_set_version_is_converted() -> None:
     assert len(graph.nodes[len(graph.nodes) - 1].inputs) == 2
 
 
-def test_a_function_that_means_the_same_in_the_models_operator_set_needs_no_types() -> None:
+def test_a_function_that_means_the_same_in_the_models_operator_set_needs_no_types():
     # What the function returns depends on the value of a cast, of which onnx infers no type.
     text = """<ir_version: 10, opset_import: ["": 22, "local": 1, "own": 1]>
     g (float[2] x) => (float[2] y) { a = own.Foo(x) y = local.Twice(a) }

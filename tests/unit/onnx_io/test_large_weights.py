@@ -3,7 +3,6 @@
 import mmap
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -32,7 +31,7 @@ def _any_size_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 5_000, *range(16_250, 16_400, 3), 40_000])
-def test_what_is_before_a_weight_may_be_of_any_length(length: int) -> None:
+def test_what_is_before_a_weight_may_be_of_any_length(length):
     proto, values = model()
     proto.graph.node[0].doc_string = "-" * length
     loaded = sk.load(proto.SerializeToString())
@@ -42,7 +41,7 @@ def test_what_is_before_a_weight_may_be_of_any_length(length: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex64, ml_dtypes.bfloat16])
-def test_a_large_weight_is_taken_out_and_reads_the_same(dtype: type) -> None:
+def test_a_large_weight_is_taken_out_and_reads_the_same(dtype):
     proto, values = model(dtype)
     loaded = sk.load(proto.SerializeToString())
     assert loaded.taken_out == {"w"}
@@ -53,7 +52,7 @@ def test_a_large_weight_is_taken_out_and_reads_the_same(dtype: type) -> None:
     assert not array.flags.writeable
 
 
-def test_packed_types_are_unpacked() -> None:
+def test_packed_types_are_unpacked():
     proto, _ = model()
     packed = np.arange(6000, dtype=np.uint8) % 16
     stored = helper.make_tensor("w", TensorProto.UINT4, [12_000], packed.tobytes(), raw=True)
@@ -64,9 +63,7 @@ def test_packed_types_are_unpacked() -> None:
     np.testing.assert_array_equal(loaded.graph.constants["w"].array(), expected)
 
 
-def test_a_large_weight_is_given_back_though_a_smaller_one_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_weight_is_given_back_though_a_smaller_one_is_held(tmp_path, monkeypatch):
     monkeypatch.setattr(payloads, "_LARGE_PAGE", 1 << 14)
     proto, values = model()
     proto.graph.initializer.append(numpy_helper.from_array(values[:20], "part"))
@@ -90,7 +87,7 @@ def mapping_of(array: np.ndarray) -> mmap.mmap:
     return base
 
 
-def test_the_callers_own_message_is_left_alone() -> None:
+def test_the_callers_own_message_is_left_alone():
     proto, values = model()
     before = proto.SerializeToString()
     loaded = sk.load(proto)
@@ -147,9 +144,7 @@ def _length(data: bytes) -> bytes:
     return bytes([low | 0x80, middle | 0x80, high])
 
 
-def test_a_damaged_or_unusual_message_is_what_protobuf_takes_it_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_damaged_or_unusual_message_is_what_protobuf_takes_it_for(monkeypatch):
     whole = model()[0].SerializeToString()
     cut = [whole[:end] for end in range(1, len(whole), 997)]
     flipped = [whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :] for at in range(0, 120, 3)]

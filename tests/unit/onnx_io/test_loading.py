@@ -31,7 +31,7 @@ def refusal(source: object, kind: type[Exception] = InvalidModelError) -> str:
     return str(caught.value)
 
 
-def test_a_model_loads_from_path_bytes_and_proto(tmp_path: Path) -> None:
+def test_a_model_loads_from_path_bytes_and_proto(tmp_path):
     proto = parsed(CHAIN)
     path = tmp_path / "chain.onnx"
     onnx.save(proto, path)
@@ -41,7 +41,7 @@ def test_a_model_loads_from_path_bytes_and_proto(tmp_path: Path) -> None:
     assert sk.load(proto).name == "chain"
 
 
-def test_a_model_of_onnx_ir_is_loaded_with_its_data(tmp_path: Path) -> None:
+def test_a_model_of_onnx_ir_is_loaded_with_its_data(tmp_path):
     ir = pytest.importorskip("onnx_ir")
     proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
     weight = np.arange(1500, dtype=np.float32)
@@ -59,7 +59,7 @@ class MakesAProto:
         return parsed(CHAIN)
 
 
-def test_what_can_be_made_into_a_model_is() -> None:
+def test_what_can_be_made_into_a_model_is():
     assert len(sk.load(MakesAProto()).graph.nodes) == 3
 
 
@@ -70,7 +70,7 @@ class HoldsAProto:
         self.model_proto = parsed(CHAIN)
 
 
-def test_what_holds_a_model_is_loaded_and_left_whole() -> None:
+def test_what_holds_a_model_is_loaded_and_left_whole():
     held = HoldsAProto()
     weight = np.zeros(8 << 20, np.float32)
     held.model_proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
@@ -82,7 +82,7 @@ def test_what_holds_a_model_is_loaded_and_left_whole() -> None:
     "source",
     ["https://huggingface.co/m/model.onnx", Path("s3://bucket/m.onnx"), "file:///srv/m.onnx"],
 )
-def test_a_url_is_called_one(source: object) -> None:
+def test_a_url_is_called_one(source):
     told = refusal(source, CallerError)
     assert "[SGK213]" in told
     assert "is a URL" in told
@@ -142,12 +142,12 @@ REFUSED: dict[str, tuple[Any, type[Exception], str, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_model_that_can_be_run_is_refused(name: str) -> None:
+def test_what_is_no_model_that_can_be_run_is_refused(name):
     source, kind, code, words = REFUSED[name]
     assert re.search(rf"^\[{code}\][\s\S]*{words}", refusal(source, kind))
 
 
-def test_operators_of_somebodys_own_set_are_left_to_the_backends() -> None:
+def test_operators_of_somebodys_own_set_are_left_to_the_backends():
     text = "g (float x) => (float y) { y = com.acme.Foo(x) }"
     model = sk.load(parsed(text, header='"": 18, "com.acme": 1'))
     assert model.graph.nodes[0].qualified_op_type == "com.acme::Foo"
@@ -172,11 +172,11 @@ def with_initializer(**fields: object) -> onnx.ModelProto:
         {"data_type": 22, "dims": [3], "raw_data": b"1"},
     ],
 )
-def test_a_tensor_whose_payload_does_not_fit_is_refused(fields: dict[str, object]) -> None:
+def test_a_tensor_whose_payload_does_not_fit_is_refused(fields):
     assert "[SGK208]" in refusal(with_initializer(**fields))
 
 
-def test_an_initializer_given_twice_is_refused() -> None:
+def test_an_initializer_given_twice_is_refused():
     proto = with_initializer(data_type=1, dims=[2], float_data=[1, 2])
     proto.graph.initializer.append(proto.graph.initializer[0])
     assert "[SGK204]" in refusal(proto)
@@ -201,7 +201,7 @@ def thread_of_bodies(depth: int) -> onnx.ModelProto:
     return helper.make_model(body, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
 
-def test_bodies_are_bound_as_deep_as_files_can_hold_them() -> None:
+def test_bodies_are_bound_as_deep_as_files_can_hold_them():
     for source in (proto := thread_of_bodies(MAX_DEPTH), proto.SerializeToString()):
         assert str(bind(sk.load(source)).types["y"]) == "float32[2]"
     proto = thread_of_bodies(MAX_DEPTH + 1)
@@ -209,7 +209,7 @@ def test_bodies_are_bound_as_deep_as_files_can_hold_them() -> None:
     assert "[SGK202]" in refusal(proto.SerializeToString())
 
 
-def test_initializers_of_old_models_are_weights_and_of_new_ones_defaults() -> None:
+def test_initializers_of_old_models_are_weights_and_of_new_ones_defaults():
     text = "g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }"
     for ir_version, inputs, defaults in ((3, ("x",), []), (10, ("x",), ["w"])):
         proto = parsed(text)

@@ -51,7 +51,7 @@ def differences(found: ValueType | None, value: object) -> str | None:
     return None if known else "open"
 
 
-def test_every_operator_that_onnx_infers_nothing_for_has_a_rule() -> None:
+def test_every_operator_that_onnx_infers_nothing_for_has_a_rule():
     left_out = {
         (schema.domain, schema.name, schema.since_version)
         for schema in defs.get_all_schemas_with_history()
@@ -61,7 +61,7 @@ def test_every_operator_that_onnx_infers_nothing_for_has_a_rule() -> None:
     assert left_out == set()
 
 
-def test_types_by_rules_are_those_of_the_outputs_of_every_official_case() -> None:
+def test_types_by_rules_are_those_of_the_outputs_of_every_official_case():
     tried, found = set(), {}
     for case in official_cases("node"):
         if len(case.model.graph.node) == 1 and not is_typed_by_onnx(case.model):
@@ -77,7 +77,7 @@ def test_types_by_rules_are_those_of_the_outputs_of_every_official_case() -> Non
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op_type)
-def test_types_of_operators_of_onnx_runtime_are_those_it_computes(case: MicrosoftCase) -> None:
+def test_types_of_operators_of_onnx_runtime_are_those_it_computes(case):
     session = ort.InferenceSession(
         case.model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
@@ -87,27 +87,27 @@ def test_types_of_operators_of_onnx_runtime_are_those_it_computes(case: Microsof
         assert differences(types.get(value.name), output) in {None, *counted}, value.name
 
 
-def test_every_rule_for_an_operator_of_onnx_runtime_is_tried() -> None:
+def test_every_rule_for_an_operator_of_onnx_runtime_is_tried():
     tried = {(case.domain, case.op_type) for case in CASES}
     untried = {("com.microsoft", op_type) for op_type in ELSEWHERE}
     assert tried | untried == set(MICROSOFT)
 
 
-def test_a_convolution_with_channels_last_keeps_them_last() -> None:
+def test_a_convolution_with_channels_last_keeps_them_last():
     case = MicrosoftCase(
         "NhwcConv", (np.ones((1, 5, 6, 2), "f4"), np.ones((3, 2, 3, 3), "f4")), (True,), {}
     )
     assert types_of(case.model, case.feeds) == {"y0": TensorType(DataType.FLOAT, (1, 3, 4, 3))}
 
 
-def test_inputs_that_contradict_each_other_are_reported() -> None:
+def test_inputs_that_contradict_each_other_are_reported():
     node = helper.make_node("FusedMatMul", ["x", "x"], ["y"], domain="com.microsoft")
     types = {"x": TensorType(DataType.FLOAT, (2, 3))}
     with pytest.raises(shape_inference.InferenceError, match=re.escape("Incompatible dimensions")):
         node_types(node, types, {}, {"com.microsoft": 1})
 
 
-def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node() -> None:
+def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node():
     node = helper.make_node("Split", ["x"], ["a", "b"], axis=0)
     types = {"x": TensorType(DataType.FLOAT, (4, 3))}
     part = TensorType(DataType.FLOAT, (2, 3))
@@ -139,7 +139,7 @@ def _asked_without_types(nodes: Sequence[onnx.NodeProto], first: int) -> int:
     return lived
 
 
-def test_the_operators_that_end_inference_for_want_of_a_type_are_known() -> None:
+def test_the_operators_that_end_inference_for_want_of_a_type_are_known():
     simple = {
         "FLOAT": 1.0, "INT": 1, "STRING": "a", "FLOATS": [1.0], "INTS": [1], "STRINGS": ["a"],
         "TENSOR": helper.make_tensor("t", onnx.TensorProto.FLOAT, [1], [1.0]),
@@ -173,7 +173,7 @@ def test_the_operators_that_end_inference_for_want_of_a_type_are_known() -> None
         'y = RegexFullMatch<pattern="a">(u)',
     ],
 )
-def test_what_reads_a_value_of_no_known_type_can_be_bound(node: str) -> None:
+def test_what_reads_a_value_of_no_known_type_can_be_bound(node):
     text = f"g (float[2] x) => (y) {{ u = somebody.Own(x) {node} }}"
     header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'
     model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{header}]> {text}")
@@ -200,7 +200,7 @@ _IN_BODIES: Final = {
 
 @pytest.mark.parametrize("body", _IN_BODIES.values(), ids=_IN_BODIES)
 @pytest.mark.parametrize("call", _MAKES.values(), ids=_MAKES)
-def test_what_reads_such_a_value_in_a_body_can_be_bound(call: str, body: str) -> None:
+def test_what_reads_such_a_value_in_a_body_can_be_bound(call, body):
     text = f"g (bool c, int64 m, float[2] x) => (y) {{ {body % call} }}"
     header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'
     model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{header}]> {text}")
@@ -211,7 +211,7 @@ def test_what_reads_such_a_value_in_a_body_can_be_bound(call: str, body: str) ->
     }
 
 
-def test_what_reads_a_typed_value_in_a_body_has_a_type() -> None:
+def test_what_reads_a_typed_value_in_a_body_has_a_type():
     model = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 22, "somebody" : 1]> '
         "g (bool c, float[2,2] x) => (y) { y = If(c) <"

@@ -48,7 +48,7 @@ def with_weights(model: onnx.ModelProto, subgraph: Subgraph) -> onnx.ModelProto:
     return model
 
 
-def test_only_large_weights_stay_outside() -> None:
+def test_only_large_weights_stay_outside():
     subgraph = whole(dense())
     model = subgraph.to_model(weights="outside")
     assert stored_outside(model) == ["w"]
@@ -56,7 +56,7 @@ def test_only_large_weights_stay_outside() -> None:
     assert stored_outside(subgraph.to_model()) == []
 
 
-def test_notes_of_nodes_are_written_unless_nobody_wants_them() -> None:
+def test_notes_of_nodes_are_written_unless_nobody_wants_them():
     proto = dense()
     for node in proto.graph.node:
         node.doc_string = "what it is for"
@@ -69,7 +69,7 @@ def test_notes_of_nodes_are_written_unless_nobody_wants_them() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
-def test_what_is_left_outside_has_the_dtype_and_shape_the_initializer_states(dtype: type) -> None:
+def test_what_is_left_outside_has_the_dtype_and_shape_the_initializer_states(dtype):
     subgraph = whole(dense(dtype))
     model = subgraph.to_model(weights="outside")
     (array,) = outside_weights(model, subgraph).values()
@@ -80,7 +80,7 @@ def test_what_is_left_outside_has_the_dtype_and_shape_the_initializer_states(dty
     assert length == array.nbytes
 
 
-def test_a_model_computes_the_same_with_its_weights_put_back() -> None:
+def test_a_model_computes_the_same_with_its_weights_put_back():
     subgraph = whole(dense())
     put_back = with_weights(subgraph.to_model(weights="outside"), subgraph)
     onnx.checker.check_model(put_back, full_check=True)
@@ -90,7 +90,7 @@ def test_a_model_computes_the_same_with_its_weights_put_back() -> None:
         np.testing.assert_array_equal(y, x @ subgraph.constants["w"].array())
 
 
-def test_a_large_constant_node_becomes_an_initializer_outside() -> None:
+def test_a_large_constant_node_becomes_an_initializer_outside():
     model = parsed("g (float[600] x) => (float[600] y) { y = Add(x, c) }")
     values = numpy_helper.from_array(np.arange(600, dtype=np.float32))
     model.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=values))
@@ -102,7 +102,7 @@ def test_a_large_constant_node_becomes_an_initializer_outside() -> None:
     assert [node.op_type for node in subgraph.to_model().graph.node] == ["Constant", "Add"]
 
 
-def test_strings_and_elements_of_less_than_a_byte_stay_inside() -> None:
+def test_strings_and_elements_of_less_than_a_byte_stay_inside():
     model = parsed(
         "g (float[2000] x, string[500] t) => (float[2000] y, bool[500] same) "
         "{ u = Cast<to=1>(q) y = Add(x, u) same = Equal(t, texts) }"
@@ -124,13 +124,13 @@ def replaced(subgraph: Subgraph, name: str, array: np.ndarray) -> Subgraph:
     return replace(subgraph, constants={**subgraph.constants, name: renewed})
 
 
-def test_weights_that_were_replaced_are_outside_as_they_are_now() -> None:
+def test_weights_that_were_replaced_are_outside_as_they_are_now():
     subgraph = replaced(whole(dense()), "w", np.full((64, 64), 2, np.float32))
     arrays = outside_weights(subgraph.to_model(weights="outside"), subgraph)
     assert np.unique(arrays["w"]).tolist() == [2]
 
 
-def test_a_weight_that_is_not_contiguous_is_handed_over_contiguous() -> None:
+def test_a_weight_that_is_not_contiguous_is_handed_over_contiguous():
     turned = np.arange(64 * 64, dtype=np.float32).reshape(64, 64).T
     subgraph = replaced(whole(dense()), "w", turned)
     (array,) = outside_weights(subgraph.to_model(weights="outside"), subgraph).values()
@@ -147,7 +147,7 @@ g (bool c, float[600] x) => (float[600] y) {
 """
 
 
-def test_tensors_of_bodies_in_files_are_taken_in(tmp_path: Path) -> None:
+def test_tensors_of_bodies_in_files_are_taken_in(tmp_path):
     model = parsed(BRANCHES)
     (then,) = (a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
     values = np.arange(600, dtype=np.float32)
@@ -160,7 +160,7 @@ def test_tensors_of_bodies_in_files_are_taken_in(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, values + 1)
 
 
-def test_inputs_that_are_left_out_at_the_end_of_a_node_are_not_written() -> None:
+def test_inputs_that_are_left_out_at_the_end_of_a_node_are_not_written():
     clip = 'Clip(x, low, "")'
     model = parsed(
         f"""g (bool c, float[3] x, float low) => (float[3] z) {{
@@ -176,7 +176,7 @@ def test_inputs_that_are_left_out_at_the_end_of_a_node_are_not_written() -> None
     assert [*model.graph.node[1].input] == ["x", "low", ""]
 
 
-def test_a_constant_node_in_a_file_is_taken_in(tmp_path: Path) -> None:
+def test_a_constant_node_in_a_file_is_taken_in(tmp_path):
     model = parsed("g (float[100] x) => (float[100] y) { y = Add(x, c) }")
     values = numpy_helper.from_array(np.arange(100, dtype=np.float32), "k")
     model.graph.node.insert(0, helper.make_node("Constant", [], ["c"], value=values))
@@ -216,7 +216,7 @@ def _move_out_bodies(path: Path) -> None:
     load_external_data_for_model(model, str(folder))
 
 
-def test_every_kind_of_attribute_is_decoded() -> None:
+def test_every_kind_of_attribute_is_decoded():
     tensor = helper.make_tensor("t", TensorProto.FLOAT, [2], [1.0, 2.0])
     node = helper.make_node(
         "Any", [], ["y"], i=3, f=0.5, s="text", ints=[1, 2], floats=[0.5], strings=["a"], t=tensor
@@ -234,7 +234,7 @@ def test_every_kind_of_attribute_is_decoded() -> None:
     assert len(attributes) == 7
 
 
-def test_text_that_is_not_utf8_stays_bytes() -> None:
+def test_text_that_is_not_utf8_stays_bytes():
     node = helper.make_node("Any", [], ["y"], s=b"\xff\xfe")
     assert LazyAttributes(node, None)["s"] == b"\xff\xfe"
 
@@ -250,16 +250,14 @@ def test_text_that_is_not_utf8_stays_bytes() -> None:
         ({"value_strings": ["a", "b"]}, DataType.STRING, ["a", "b"]),
     ],
 )
-def test_every_form_of_constant_is_read(
-    attribute: dict[str, object], dtype: DataType, expected: object
-) -> None:
+def test_every_form_of_constant_is_read(attribute, dtype, expected):
     constant = constant_of(helper.make_node("Constant", [], ["c"], **attribute), None)
     assert constant is not None
     assert constant.type == TensorType(dtype, np.shape(expected))
     assert constant.array().tolist() == expected
 
 
-def test_a_sparse_constant_is_read_as_a_dense_array() -> None:
+def test_a_sparse_constant_is_read_as_a_dense_array():
     sparse = helper.make_sparse_tensor(
         helper.make_tensor("v", TensorProto.FLOAT, [2], [5.0, 6.0]),
         helper.make_tensor("i", TensorProto.INT64, [2], [1, 3]),

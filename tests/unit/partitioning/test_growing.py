@@ -105,7 +105,7 @@ def everything(rows: list[list[int]]) -> tuple[Adjacency, bytearray]:
     return build(rows, range(len(rows)))
 
 
-def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way() -> None:
+def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way():
     adjacency, eligible = build([[], [0], [0], [1, 2]], [0, 1, 3])
     rules = Rules(splittable=False)
     result = grow_regions(adjacency, eligible, rules, connectivity="connected")
@@ -114,7 +114,7 @@ def test_a_region_that_must_stay_whole_is_grown_again_without_what_is_in_the_way
     assert ("restart", 0, 0) in rules.asked
 
 
-def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
+def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole():
     adjacency, eligible = everything([[], [0], [1]])
     rules = Rules(keeps=lambda units: [0, 2] if len(units) == 3 else [], splittable=False)
     result = grow_regions(adjacency, eligible, rules, connectivity="connected")
@@ -123,7 +123,7 @@ def test_what_a_filter_takes_apart_is_given_up_if_it_must_stay_whole() -> None:
     assert result.excluded[1] == ("filtered", [])
 
 
-def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
+def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed():
     adjacency, eligible = everything([[], [0], [], [1, 2], [2]])
     drops = Rules(keeps=lambda units: [unit for unit in units if unit != 3])
     apart = grow_regions(adjacency, eligible, drops, connectivity="connected")
@@ -133,7 +133,7 @@ def test_unconnected_pieces_may_stay_one_region_where_that_is_allowed() -> None:
     assert together.regions == [[0, 1, 2, 4]]
 
 
-def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:
+def test_a_filter_that_keeps_nothing_does_not_take_for_ever():
     count = 20_000
     adjacency, eligible = everything([[unit - 1] if unit else [] for unit in range(count)])
     rules = Rules(keeps=lambda units: [])
@@ -146,7 +146,7 @@ def test_a_filter_that_keeps_nothing_does_not_take_for_ever() -> None:
 
 
 @pytest.mark.parametrize("splittable", [True, False])
-def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable: bool) -> None:
+def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable):
     rng = random.Random(1)
     count = 3_000
     claimed = [unit for unit in range(count) if rng.random() < 0.9]
@@ -165,7 +165,7 @@ def test_a_large_tangle_is_not_grown_again_for_each_of_its_regions(*, splittable
     assert len(result.regions) < 2 * fewest
 
 
-def test_inserting_at_one_place_over_and_over_stays_cheap() -> None:
+def test_inserting_at_one_place_over_and_over_stays_cheap():
     count = 20_000
     order = RunningOrder(count)
     for item in range(1, count - 1):

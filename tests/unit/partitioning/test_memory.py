@@ -29,19 +29,19 @@ def _any(node: Node) -> bool:
     return True
 
 
-def test_values_live_from_the_node_that_makes_them_to_the_last_that_reads_them() -> None:
+def test_values_live_from_the_node_that_makes_them_to_the_last_that_reads_them():
     peak = peak_of_values(_whole(DIAMOND))
     assert peak.bytes == 3 * 6 * _CELL  # Abs reads a while b waits; so does Add with its result
     assert (peak.node, set(peak.living)) == (2, {"a", "b", "c"})
 
 
-def test_a_result_may_be_written_over_a_value_that_nobody_reads_any_more() -> None:
+def test_a_result_may_be_written_over_a_value_that_nobody_reads_any_more():
     chain = _whole(CHAIN, N=2)
     assert peak_of_values(chain).bytes == 2 * 8 * _CELL
     assert peak_of_values(chain, overwrites=_any).bytes == 8 * _CELL
 
 
-def test_a_view_has_the_memory_of_what_it_shows_as_long_as_it_is_read() -> None:
+def test_a_view_has_the_memory_of_what_it_shows_as_long_as_it_is_read():
     subgraph = _whole(
         """views (float[2, 3] x) => (float[6] y) <int64[1] flat = {6}> {
           a = Relu(x)
@@ -55,7 +55,7 @@ def test_a_view_has_the_memory_of_what_it_shows_as_long_as_it_is_read() -> None:
     assert peak_of_values(subgraph, hidden={"a"}).bytes == 2 * 6 * _CELL
 
 
-def test_the_scores_of_attention_are_those_between_its_two_products() -> None:
+def test_the_scores_of_attention_are_those_between_its_two_products():
     subgraph = _whole(
         """attention (float[4, 8] q, float[8, 4] k, float[4, 8] v, float[4, 4] m) => (float[4, 8] y)
         <float half = {0.5}> {
@@ -71,7 +71,7 @@ def test_the_scores_of_attention_are_those_between_its_two_products() -> None:
     assert attention_scores(plain) == frozenset()
 
 
-def test_a_scale_after_a_product_is_folded_into_its_factor() -> None:
+def test_a_scale_after_a_product_is_folded_into_its_factor():
     subgraph = _whole(
         """scaled (float[2, 2] x) => (float[2, 2] y)
         <float[2, 2] w = {1, 2, 3, 4}, float[2, 2] v = {1, 2, 3, 4}, float[2] b = {1, 2}> {
@@ -110,7 +110,7 @@ def _shared(**settings: Any) -> Partitioning:
     return sk.partition(sk.bind(sk.load(parsed(SHARED)), backend=backends, **settings))
 
 
-def test_a_shared_weight_and_a_library_count_once_and_what_stays_adds_up() -> None:
+def test_a_shared_weight_and_a_library_count_once_and_what_stays_adds_up():
     partitioning = _shared()
     memory = partitioning.memory()
     proto = partitioning.graph.model.data_bytes
@@ -127,7 +127,7 @@ def test_a_shared_weight_and_a_library_count_once_and_what_stays_adds_up() -> No
     assert sk.plan(partitioning, sk.compile_subgraphs(partitioning)).memory() == memory
 
 
-def test_too_little_memory_is_refused_before_anything_is_compiled() -> None:
+def test_too_little_memory_is_refused_before_anything_is_compiled():
     def never(subgraph: Subgraph) -> sk.SubgraphOperator:
         raise AssertionError(f"{subgraph} was compiled")
 
@@ -140,7 +140,7 @@ def test_too_little_memory_is_refused_before_anything_is_compiled() -> None:
 
 
 @pytest.mark.parametrize("found", [lambda _: 5, lambda _: 1 / 0], ids=["a number", "an error"])
-def test_a_backend_that_says_nothing_of_use_is_at_fault(found: Callable[[Any], object]) -> None:
+def test_a_backend_that_says_nothing_of_use_is_at_fault(found):
     backend = _footprinted(["Relu", "Neg", "Add", "Abs"], "wrong", found)
     with pytest.raises(SelectorContractError, match=r"SGK122.*footprint"):
         sk.partition(bound(DIAMOND, backend)).memory()
@@ -184,18 +184,18 @@ def _refused(text: str, limits: str = "", *, holds: bool = False) -> set[str]:
 
 
 @pytest.mark.parametrize("text", _FED.values(), ids=_FED)
-def test_a_size_that_is_fed_is_left_to_who_holds_it_to_the_limits(text: str) -> None:
+def test_a_size_that_is_fed_is_left_to_who_holds_it_to_the_limits(text):
     assert _refused(text) == {"fed_size"}
     assert not _refused(text, holds=True)
     assert not _refused(text, "max_value_bytes=0")
 
 
 @pytest.mark.parametrize("text", _MEASURED.values(), ids=_MEASURED)
-def test_a_size_of_what_is_there_is_for_everybody(text: str) -> None:
+def test_a_size_of_what_is_there_is_for_everybody(text):
     assert not _refused(text)
 
 
-def test_a_fed_size_beyond_the_limit_is_refused_at_the_step() -> None:
+def test_a_fed_size_beyond_the_limit_is_refused_at_the_step():
     model = parsed(_FED["a length"])
     with sk.InferenceSession(model, [claiming(_ALL), "numpy"], on_fallback="ok") as session:
         assert session.run(None, {"n": np.array(2)})[0].tolist() == [0, 1, 2]

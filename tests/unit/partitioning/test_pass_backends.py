@@ -34,7 +34,7 @@ def names(found: Any) -> list[str]:
     return [one.backend for one in found.subgraphs]
 
 
-def test_the_call_goes_before_the_bind_and_leaves_its_other_settings_alone() -> None:
+def test_the_call_goes_before_the_bind_and_leaves_its_other_settings_alone():
     bound = diamond(backend="relus", fallback="everything")
     assert names(partition(bound, "negs")) == ["negs", "everything"]
     assert names(partition(bound, ["relus", ("negs", {})])) == ["relus", "negs", "everything"]
@@ -42,7 +42,7 @@ def test_the_call_goes_before_the_bind_and_leaves_its_other_settings_alone() -> 
         partition(diamond(backend="relus", fallback="everything", strict=True), "negs")
 
 
-def test_a_fallback_that_is_listed_claims_in_its_place_and_only_there() -> None:
+def test_a_fallback_that_is_listed_claims_in_its_place_and_only_there():
     found = partition(diamond(fallback="everything"), ["everything", "relus"])
     assert names(found) == ["everything"]
     assert found.backends == ("everything", "relus")
@@ -56,27 +56,21 @@ def only(monkeypatch: pytest.MonkeyPatch, *installed: str) -> None:
     monkeypatch.setattr(BACKEND_NAMES, "is_installed", lambda name: name in installed)
 
 
-def test_without_numpy_the_fallback_is_the_first_that_takes_every_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_numpy_the_fallback_is_the_first_that_takes_every_node(monkeypatch):
     only(monkeypatch, "relus", "everything")
     found = partition(diamond(), "relus")
     assert names(found) == ["relus", "everything"]
     assert [found.claim_of(one).is_fallback for one in found.subgraphs] == [False, True]
 
 
-def test_auto_stops_at_the_backend_that_takes_the_last_node(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_auto_stops_at_the_backend_that_takes_the_last_node(monkeypatch):
     only(monkeypatch, "everything", "relus")  # which rank by name
     found = partition(diamond(), "auto")
     assert names(found) == ["everything"]
     assert found.backends == ("everything",)
 
 
-def test_without_any_fallback_the_error_says_which_nodes_and_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_any_fallback_the_error_says_which_nodes_and_what_to_install(monkeypatch):
     only(monkeypatch, "relus")
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(diamond(), "relus")
@@ -84,7 +78,7 @@ def test_without_any_fallback_the_error_says_which_nodes_and_what_to_install(
     assert 'pip install "subgraphkit[numpy]"' in str(caught.value)
 
 
-def test_without_a_fallback_there_is_nothing_to_compile_on() -> None:
+def test_without_a_fallback_there_is_nothing_to_compile_on():
     found = partition(diamond(fallback="none"), "everything")
     with pytest.raises(LookupError, match="no fallback backend is available"):
         compile_elsewhere(found, found.subgraphs[0])
@@ -97,7 +91,7 @@ def left_over(text: str, **settings: str | bool) -> str:
     return str(caught.value)
 
 
-def test_a_backend_of_a_foreign_domain_is_named_where_it_is_registered() -> None:
+def test_a_backend_of_a_foreign_domain_is_named_where_it_is_registered():
     class Acme(sk.Backend):
         name = "acme"
 
@@ -117,16 +111,14 @@ def test_a_backend_of_a_foreign_domain_is_named_where_it_is_registered() -> None
     assert "Install or write a backend" not in told
 
 
-def test_a_node_of_a_foreign_domain_needs_a_backend_of_its_own() -> None:
+def test_a_node_of_a_foreign_domain_needs_a_backend_of_its_own():
     told = left_over("g (float[2] x) => (y) { y = com.acme.Foo(x) }", backend="numpy")
     assert "Install or write a backend for the operators of domain 'com.acme'" in told
     assert "pip install" not in told
 
 
 @pytest.mark.parametrize("is_installed", [False, True])
-def test_an_operator_of_onnx_runtime_is_sent_to_its_backend(
-    monkeypatch: pytest.MonkeyPatch, *, is_installed: bool
-) -> None:
+def test_an_operator_of_onnx_runtime_is_sent_to_its_backend(monkeypatch, *, is_installed):
     known = BACKEND_NAMES.is_installed
     monkeypatch.setattr(
         BACKEND_NAMES,

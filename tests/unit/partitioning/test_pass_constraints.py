@@ -34,24 +34,24 @@ def refused(**constraints: object) -> str:
     return str(caught.value)
 
 
-def test_a_node_can_be_pinned_by_name() -> None:
+def test_a_node_can_be_pinned_by_name():
     found = divide(pins={"body": "two"})
     assert regions(found, "two") == [[1]]
     assert [str(one.refusal) for one in found.refusals[1]] == ["pinned: pinned to backend 'two'"]
 
 
-def test_a_nodes_name_goes_before_an_operator() -> None:
+def test_a_nodes_name_goes_before_an_operator():
     assert regions(divide(pins={"Neg": "two"}), "two") == [[2]]
 
 
-def test_nodes_can_be_pinned_by_operator_place_and_predicate() -> None:
+def test_nodes_can_be_pinned_by_operator_place_and_predicate():
     assert regions(divide(pins={"Relu": "two"}), "two") == [[0]]
     assert regions(divide(pins={3: "two"}), "two") == [[3]]
     found = divide(pins={(lambda node: node.id > 1): "two"})
     assert regions(found, "two") == [[2, 3]]
 
 
-def test_a_pinned_node_is_not_offered_to_others_even_if_they_come_first() -> None:
+def test_a_pinned_node_is_not_offered_to_others_even_if_they_come_first():
     found = divide(pins={"head": "two"})
     assert [asked.verdict for asked in found.explain(0).asked] == ["refused", "claimed"]
     made = found.graph.nodes[0].outputs[0]
@@ -60,36 +60,36 @@ def test_a_pinned_node_is_not_offered_to_others_even_if_they_come_first() -> Non
         found.explain(made + "x")
 
 
-def test_nodes_can_be_excluded() -> None:
+def test_nodes_can_be_excluded():
     found = divide(exclusions={"one": ["Abs", "head"]})
     assert regions(found, "one") == [[1], [3]]
     (only,) = found.refusals[2]
     assert str(only.refusal) == "excluded: excluded from backend 'one' by a constraint"
 
 
-def test_an_unknown_name_is_refused_with_a_guess() -> None:
+def test_an_unknown_name_is_refused_with_a_guess():
     text = refused(pins={"haed": "two"})
     assert "'haed', which is neither a node nor an operator of the model" in text
     assert "did you mean 'head'?" in text
 
 
-def test_an_unknown_backend_is_refused_with_a_guess() -> None:
+def test_an_unknown_backend_is_refused_with_a_guess():
     text = refused(exclusions={"twoo": ["head"]})
     assert "backend 'twoo', which is not among the backends used; did you mean 'two'?" in text
 
 
-def test_a_place_outside_the_model_is_refused() -> None:
+def test_a_place_outside_the_model_is_refused():
     assert "names node 4; the model has 4 nodes" in refused(pins={4: "two"})
 
 
-def test_contradicting_demands_are_refused() -> None:
+def test_contradicting_demands_are_refused():
     text = refused(pins={"head": "two", 0: "one"})
     assert "node #0 Relu 'head' is pinned to 'two' and to 'one'" in text
     text = refused(pins={"head": "two"}, exclusions={"two": ["Relu"]})
     assert "node #0 Relu 'head' is pinned to 'two' and excluded from it" in text
 
 
-def test_a_pin_that_the_backend_refuses_is_an_error_with_its_reason() -> None:
+def test_a_pin_that_the_backend_refuses_is_an_error_with_its_reason():
     backends = [taking("Relu", "one"), taking("*", "two")]
     with pytest.raises(ConfigError) as caught:
         partition(bound(NAMED), backends, constraints=Constraints(pins={"body": "one"}))
@@ -97,7 +97,7 @@ def test_a_pin_that_the_backend_refuses_is_an_error_with_its_reason() -> None:
     assert "operator Neg is not in the list" in str(caught.value)
 
 
-def test_a_pin_that_would_cut_a_group_says_to_pin_the_whole_group() -> None:
+def test_a_pin_that_would_cut_a_group_says_to_pin_the_whole_group():
     model = """
     g (float[4] x, float s, int8 z) => (float[4] y) {
       q = QuantizeLinear(x, s, z)
@@ -113,18 +113,18 @@ ABS = ["Abs", 2, np.int64(2), lambda node: node.op_type == "Abs", iter([2])]
 
 
 @pytest.mark.parametrize("selector", ABS)
-def test_a_selector_of_any_form_may_stand_for_a_list_of_one(selector: Any) -> None:
+def test_a_selector_of_any_form_may_stand_for_a_list_of_one(selector):
     assert regions(divide(exclusions={"one": selector}), "two") == [[2]]
 
 
 @pytest.mark.parametrize("selector", [None, 1.5, True])
-def test_what_names_no_nodes_is_refused(selector: Any) -> None:
+def test_what_names_no_nodes_is_refused(selector):
     kind = type(selector).__name__
     assert f"names nodes by {selector!r}, which is a {kind}" in refused(pins={selector: "two"})
     assert f"names nodes by {selector!r}" in refused(exclusions={"one": selector})
 
 
-def test_a_predicate_that_raises_is_named_with_the_node() -> None:
+def test_a_predicate_that_raises_is_named_with_the_node():
     def is_large(node: Node) -> bool:
         raise KeyError(node.op_type)
 
@@ -135,7 +135,7 @@ def test_a_predicate_that_raises_is_named_with_the_node() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_a_predicate_that_holds_for_no_node_is_refused_like_an_unknown_name() -> None:
+def test_a_predicate_that_holds_for_no_node_is_refused_like_an_unknown_name():
     def is_large(node: Node) -> bool:
         return node.id > 99
 
@@ -144,7 +144,7 @@ def test_a_predicate_that_holds_for_no_node_is_refused_like_an_unknown_name() ->
     )
 
 
-def test_a_predicate_is_not_asked_about_constants() -> None:
+def test_a_predicate_is_not_asked_about_constants():
     text = """
     constants (float[4] x) => (float[4] b) {
       k = Constant<value = float[4] {1, 2, 3, 4}>()
@@ -165,7 +165,7 @@ def test_a_predicate_is_not_asked_about_constants() -> None:
         (Constraints(pins={"head": ["two"]}), r"names backend \['two'\], expected the name"),  # type: ignore[dict-item]
     ],
 )
-def test_constraints_of_another_kind_are_refused(given: Any, problem: str) -> None:
+def test_constraints_of_another_kind_are_refused(given, problem):
     with pytest.raises(ConfigError, match=problem) as caught:
         partition(bound(NAMED), [taking("*", "two")], constraints=given)
     assert caught.value.code == "SGK123"
@@ -181,17 +181,17 @@ def configured(**settings: Any) -> Partitioning:
     ["body=two", " #1 = two ,", ["body=two"], {"body": "two"}, {1: "two"}, {"#1": "two"}],
     ids=str,
 )
-def test_a_setting_pins_in_text_or_as_a_mapping(pin: object) -> None:
+def test_a_setting_pins_in_text_or_as_a_mapping(pin):
     assert regions(configured(pin=pin), "two") == [[1]]
 
 
-def test_a_setting_keeps_nodes_off_backends() -> None:
+def test_a_setting_keeps_nodes_off_backends():
     found = configured(keep_off={"body": ["one"], "head": "one"})
     assert regions(found, "two") == [[0, 1]]
     assert [one.refusal.code for one in found.refusals[1]] == ["excluded"]
 
 
-def test_the_environment_pins_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_pins_and_says_so(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_PIN", "body=two,Abs=two")
     model = bound(NAMED)
     found = partition(model, [taking("Relu Neg Abs", "one"), taking("*", "two")])
@@ -200,7 +200,7 @@ def test_the_environment_pins_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert told["pin"] == "body=two,Abs=two"
 
 
-def test_what_a_call_demands_wins_over_a_setting_of_the_same_node() -> None:
+def test_what_a_call_demands_wins_over_a_setting_of_the_same_node():
     model = bound(NAMED, pin="body=one,head=two")
     found = partition(
         model,
@@ -210,7 +210,7 @@ def test_what_a_call_demands_wins_over_a_setting_of_the_same_node() -> None:
     assert regions(found, "two") == [[0, 1, 2]]
 
 
-def test_a_session_takes_constraints() -> None:
+def test_a_session_takes_constraints():
     demands = Constraints(pins={"body": "two"})
     backends = [taking("Relu Neg Abs", "one"), taking("*", "two"), "numpy"]
     with sk.InferenceSession(parsed(NAMED), backends, constraints=demands) as session:
@@ -223,7 +223,7 @@ UNREADABLE = ["Conv", "=numpy", "Conv=", "Conv=NumPy", {"Conv": 3}, {"": "one"},
 
 
 @pytest.mark.parametrize("pin", UNREADABLE, ids=str)
-def test_a_pin_that_cannot_be_read_is_an_error_of_the_setting(pin: object) -> None:
+def test_a_pin_that_cannot_be_read_is_an_error_of_the_setting(pin):
     expected = r"such as 'Conv=numpy, #12=openvino'|a list of strings"
     with pytest.raises(ConfigError, match=expected) as caught:
         bound(NAMED, pin=pin)

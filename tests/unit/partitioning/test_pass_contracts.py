@@ -66,7 +66,7 @@ def fail(*_: object) -> Any:
         (lambda given: map(fail, given), "filter for node #0 Relu raised ZeroDivisionError"),
     ],
 )  # fmt: skip
-def test_a_filter_that_keeps_what_is_no_candidate_is_named(keep: Any, told: str) -> None:
+def test_a_filter_that_keeps_what_is_no_candidate_is_named(keep, told):
     assert told in failure(selecting(lambda _: Filtering(keep)), "SGK121").message
 
 
@@ -78,13 +78,13 @@ def test_a_filter_that_keeps_what_is_no_candidate_is_named(keep: Any, told: str)
         (lambda given: (given.clear(), [])[1], []),
     ],
 )
-def test_a_filter_may_return_any_iterable_of_candidates(keep: Any, kept: list[Any]) -> None:
+def test_a_filter_may_return_any_iterable_of_candidates(keep, kept):
     backends = [selecting(lambda _: Filtering(keep)), taking("*", "rest")]
     assert regions(partition(bound(DIAMOND), backends), "fake") == kept
 
 
 @pytest.mark.parametrize("question", ["select", "select_input", "select_output"])
-def test_a_selector_that_raises_is_named_with_the_question(question: str) -> None:
+def test_a_selector_that_raises_is_named_with_the_question(question):
     class Broken(Stateful):
         pass
 
@@ -101,7 +101,7 @@ def test_a_selector_that_raises_is_named_with_the_question(question: str) -> Non
 
 @pytest.mark.parametrize("answer", [None, 1, "yes"])
 @pytest.mark.parametrize("base", [All, Stateful])
-def test_an_answer_that_is_none_is_named(base: type[SubgraphSelector], answer: object) -> None:
+def test_an_answer_that_is_none_is_named(base, answer):
     odd = type("Odd", (base,), {"select": lambda *_: answer})
     error = failure(selecting(lambda _: odd()), "SGK121")
     assert f"select for node #0 Relu returned {answer!r}" in error.message
@@ -140,20 +140,18 @@ NO_ANSWER = "returned None, expected True, False or a Refusal"
         ("groups", answering([["a"]]), "groups named 'a', expected indices of nodes from 0 to 3"),
     ],
 )
-def test_a_property_that_declares_or_answers_nonsense_is_named(
-    name: str, value: Any, told: str
-) -> None:
+def test_a_property_that_declares_or_answers_nonsense_is_named(name, value, told):
     made = taking("Relu Add", "fake", **{name: value})
     assert re.search(told, failure(made, "SGK122").message)
 
 
-def test_a_property_that_no_region_can_satisfy_is_named() -> None:
+def test_a_property_that_no_region_can_satisfy_is_named():
     error = failure(taking("*", "fake", min_nodes=3, max_nodes=2), "SGK122")
     assert "min_nodes is 3 and max_nodes is 2, so no region can satisfy both" in error.message
 
 
 @pytest.mark.parametrize("name", ["min_nodes", "max_nodes", "connectivity", "name"])
-def test_a_declaration_that_raises_is_named(name: str) -> None:
+def test_a_declaration_that_raises_is_named(name):
     members = {"create_selector": lambda *_: All(), name: property(raising)}
     broken = type("Broken", (SubgraphProperty,), members)
     with pytest.raises(SelectorContractError, match=rf"SGK122.*{name} raised RuntimeError: broken"):
@@ -161,14 +159,14 @@ def test_a_declaration_that_raises_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["stateless", "splittable"])
-def test_a_flag_of_a_selector_that_raises_is_named(name: str) -> None:
+def test_a_flag_of_a_selector_that_raises_is_named(name):
     broken = type("Broken", (Stateful,), {name: property(fail)})
     error = failure(selecting(lambda _: broken()), "SGK121")
     assert f"{name} raised ZeroDivisionError: by zero" in error.message
 
 
 @pytest.mark.parametrize("base", [All, Stateful])
-def test_a_coded_error_in_a_question_names_backend_and_node(base: type[SubgraphSelector]) -> None:
+def test_a_coded_error_in_a_question_names_backend_and_node(base):
     class Broken(base):  # type: ignore[misc, valid-type]
         def select(self, node: Node) -> Any:
             raise ConfigError("SGK108", "the table is malformed", hint="Mend the table.")
@@ -178,7 +176,7 @@ def test_a_coded_error_in_a_question_names_backend_and_node(base: type[SubgraphS
     assert error.hint.startswith("Mend the table.\nThis is a fault of the backend")
 
 
-def test_an_error_that_names_a_backend_passes_as_it_is() -> None:
+def test_an_error_that_names_a_backend_passes_as_it_is():
     own = CompileError("SGK130", "the driver is gone", backend="fake")
 
     class Broken(Stateful):
@@ -190,7 +188,7 @@ def test_an_error_that_names_a_backend_passes_as_it_is() -> None:
     assert caught.value is own
 
 
-def test_the_models_fault_stays_the_models_fault_with_a_note_of_who_met_it() -> None:
+def test_the_models_fault_stays_the_models_fault_with_a_note_of_who_met_it():
     class Reading(Stateful):
         def select(self, node: Node) -> Any:
             raise InvalidModelError("SGK211", "external data of 'w' is missing")
@@ -202,7 +200,7 @@ def test_the_models_fault_stays_the_models_fault_with_a_note_of_who_met_it() -> 
     ]
 
 
-def test_a_refusal_that_hides_from_its_check_is_named() -> None:
+def test_a_refusal_that_hides_from_its_check_is_named():
     class Mute(Refusal):
         def __post_init__(self) -> None:
             pass
@@ -216,7 +214,7 @@ def test_a_refusal_that_hides_from_its_check_is_named() -> None:
     assert "the text of a Refusal is ''" in error.message
 
 
-def test_a_stateful_selector_is_asked_in_mxnets_order() -> None:
+def test_a_stateful_selector_is_asked_in_mxnets_order():
     asked: list[str] = []
 
     class Recording(SubgraphSelector):
@@ -248,7 +246,7 @@ def test_a_stateful_selector_is_asked_in_mxnets_order() -> None:
     ]
 
 
-def test_every_seed_gets_a_new_selector_and_a_stateless_one_serves_all() -> None:
+def test_every_seed_gets_a_new_selector_and_a_stateless_one_serves_all():
     made: list[object] = []
 
     def make(kind: type[SubgraphSelector]) -> Any:
@@ -269,7 +267,7 @@ def test_every_seed_gets_a_new_selector_and_a_stateless_one_serves_all() -> None
     assert len(made) == 1
 
 
-def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy() -> None:
+def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy():
     backends = [taking("Relu Add", "one"), taking("Relu Neg", "two")]
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(bound(DIAMOND), backends)
@@ -284,14 +282,14 @@ def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy() -> None:
     assert 'pip install "subgraphkit[numpy]"' in text
 
 
-def test_without_any_backend_all_nodes_are_left_over() -> None:
+def test_without_any_backend_all_nodes_are_left_over():
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(bound(DIAMOND), [])
     assert caught.value.context["nodes"] == (0, 1, 2, 3)
     assert "asked: none" in str(caught.value)
 
 
-def test_prepare_and_finish_are_called_once_for_every_property_that_was_asked() -> None:
+def test_prepare_and_finish_are_called_once_for_every_property_that_was_asked():
     first, second, third = taking("*", "one"), taking("*", "two"), taking("*", "three")
     second.properties()[0].min_nodes = 9
     found = partition(bound(DIAMOND), [second, first, third])
@@ -301,7 +299,7 @@ def test_prepare_and_finish_are_called_once_for_every_property_that_was_asked() 
         assert property_.finished == [found] * times  # type: ignore[attr-defined]
 
 
-def test_an_option_that_does_not_fit_the_model_is_no_fault_of_the_backend() -> None:
+def test_an_option_that_does_not_fit_the_model_is_no_fault_of_the_backend():
     class Choosy(SubgraphProperty):
         def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
             return All()

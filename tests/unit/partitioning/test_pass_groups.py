@@ -29,7 +29,7 @@ def reasons(found: Partitioning, node: int) -> list[str]:
     return [str(one.refusal) for one in found.refusals.get(node, ())]
 
 
-def test_a_group_stays_out_as_a_whole_if_one_node_is_refused() -> None:
+def test_a_group_stays_out_as_a_whole_if_one_node_is_refused():
     found = with_groups("Exp", [1, 2])
     assert regions(found, "one") == [[0], [3]]
     (reason,) = reasons(found, 2)
@@ -37,7 +37,7 @@ def test_a_group_stays_out_as_a_whole_if_one_node_is_refused() -> None:
     assert reason.endswith("(op_unsupported: operator Neg is not in the list)")
 
 
-def test_a_group_that_cannot_stay_together_stays_out() -> None:
+def test_a_group_that_cannot_stay_together_stays_out():
     found = with_groups("Exp", [0, 2])
     assert regions(found, "one") == [[3]]
     assert reasons(found, 0) == [
@@ -45,7 +45,7 @@ def test_a_group_that_cannot_stay_together_stays_out() -> None:
     ]
 
 
-def test_a_group_claimed_in_part_is_left_out_by_the_next() -> None:
+def test_a_group_claimed_in_part_is_left_out_by_the_next():
     first = taking("Neg", "first")
     second = taking("Exp", "second", groups=lambda graph: [[1, 2]])
     found = partition(graph_of(CHAIN, ["v4"]), [first, second, taking("*", "rest")])
@@ -53,7 +53,7 @@ def test_a_group_claimed_in_part_is_left_out_by_the_next() -> None:
     assert reasons(found, 2)[-1] == "group: another node of the group was claimed before"
 
 
-def test_a_group_larger_than_the_maximum_stays_out() -> None:
+def test_a_group_larger_than_the_maximum_stays_out():
     found = with_groups("*", [0, 1, 2], max_nodes=2)
     assert regions(found, "one") == [[3]]
     assert reasons(found, 1) == [
@@ -61,7 +61,7 @@ def test_a_group_larger_than_the_maximum_stays_out() -> None:
     ]
 
 
-def test_a_review_may_refuse_a_region_with_a_reason() -> None:
+def test_a_review_may_refuse_a_region_with_a_reason():
     seen: list[Subgraph] = []
 
     def accept(subgraph: Subgraph) -> bool | Refusal:
@@ -76,13 +76,13 @@ def test_a_review_may_refuse_a_region_with_a_reason() -> None:
     assert all(one.backend == "one" for one in seen)
 
 
-def test_a_bare_no_of_a_review_is_reported_as_not_accepted() -> None:
+def test_a_bare_no_of_a_review_is_reported_as_not_accepted():
     made = taking("*", "one", accept=lambda subgraph: False)
     found = partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
     assert reasons(found, 0) == ["not_accepted: the review did not accept the region of 4 nodes"]
 
 
-def test_nodes_of_a_rejected_region_go_to_the_next_property_of_the_backend() -> None:
+def test_nodes_of_a_rejected_region_go_to_the_next_property_of_the_backend():
     large, small = (
         DescribedProperty(lambda g: OpSelector(g, ["Exp"])),
         DescribedProperty(lambda g: OpSelector(g, ["Exp", "Neg"])),
@@ -97,7 +97,7 @@ def test_nodes_of_a_rejected_region_go_to_the_next_property_of_the_backend() -> 
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_random_groups_are_in_one_region_or_none(seed: int) -> None:
+def test_random_groups_are_in_one_region_or_none(seed):
     dice = random.Random(seed)
     rows = []
     for at in range(12):

@@ -146,9 +146,7 @@ def many_pieces_of_small_groups(size: int) -> Case:
         many_pieces_of_small_groups,
     ],
 )
-def test_a_graph_four_times_as_large_is_about_four_times_the_work(
-    case: Callable[[int], Case],
-) -> None:
+def test_a_graph_four_times_as_large_is_about_four_times_the_work(case):
     def work(size: int) -> int:
         rows, outputs, one = case(size)
         graph = graph_of(rows, outputs)
@@ -157,7 +155,7 @@ def test_a_graph_four_times_as_large_is_about_four_times_the_work(
     assert work(1_200) < 6 * work(300)
 
 
-def test_a_group_refused_again_and_again_is_offered_no_more() -> None:
+def test_a_group_refused_again_and_again_is_offered_no_more():
     asked: list[int] = []
 
     class Counting(AllButCos):
@@ -176,7 +174,7 @@ def test_a_group_refused_again_and_again_is_offered_no_more() -> None:
     assert questions(200) < 3 * questions(100)
 
 
-def test_a_subgraph_given_back_does_not_start_compiling_over_again() -> None:
+def test_a_subgraph_given_back_does_not_start_compiling_over_again():
     class Failing(DescribedProperty):
         def create_operator(self, subgraph: object, context: object) -> SubgraphOperator:
             raise Unsupported("no")
@@ -200,7 +198,7 @@ def test_a_subgraph_given_back_does_not_start_compiling_over_again() -> None:
     assert work(800) < 6 * work(200)
 
 
-def test_giving_back_nothing_is_refused_instead_of_trying_for_ever() -> None:
+def test_giving_back_nothing_is_refused_instead_of_trying_for_ever():
     rows, outputs = chain(3, "Exp")
     found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
     with pytest.raises(
@@ -236,7 +234,7 @@ def ladder(steps: int) -> Rows:
 
 @pytest.mark.parametrize("connectivity", ["any", "connected"])
 @pytest.mark.parametrize("size", [4, 300, 10_000])
-def test_the_families_that_take_torch_fx_and_mxnet_minutes(size: int, connectivity: str) -> None:
+def test_the_families_that_take_torch_fx_and_mxnet_minutes(size, connectivity):
     backends = [taking("exp add", connectivity=connectivity), taking("*", "rest")]
     found = partition(graph_of(unet(size), ["d1"]), backends)
     assert len(regions(found, "fake")) == 2
@@ -244,7 +242,7 @@ def test_the_families_that_take_torch_fx_and_mxnet_minutes(size: int, connectivi
     assert len(regions(found, "fake")) == size
 
 
-def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_out() -> None:
+def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_out():
     text = """
     constant () => (float[2] k) {
       k = Constant<value = float[2] {1, 2}>()
@@ -257,7 +255,7 @@ def test_a_graph_of_nothing_but_constants_has_one_subgraph_that_hands_nothing_ou
     assert "constant: travels with its first reader" in str(found.explain(0))
 
 
-def test_a_constant_that_a_body_reads_travels_with_the_node_that_holds_the_body() -> None:
+def test_a_constant_that_a_body_reads_travels_with_the_node_that_holds_the_body():
     text = """
     branches (bool c, float[4] x) => (float[4] z) {
       k = Constant<value = float[4] {1, 2, 3, 4}>()
@@ -281,7 +279,7 @@ def long_chain(pytestconfig: pytest.Config) -> BoundGraph:
 
 
 @pytest.mark.parametrize("connectivity", ["any", "connected"])
-def test_a_chain_of_very_many_nodes(long_chain: BoundGraph, connectivity: str) -> None:
+def test_a_chain_of_very_many_nodes(long_chain, connectivity):
     found = partition(long_chain, [taking("Exp", "one", connectivity=connectivity)])
     (only,) = found.subgraphs
     assert len(only.nodes) == len(long_chain.nodes)

@@ -12,7 +12,7 @@ from subgraphkit.partitioning.algorithms.quotient import cyclic_groups
 from subgraphkit.partitioning.claiming import claim
 from subgraphkit.partitioning.claiming.graph import PartitionState
 from subgraphkit.partitioning.outcome.verification import verify_borders
-from tests.golden_support import GOLDEN, GoldenCheck
+from tests.golden_support import GOLDEN
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
     backend,
@@ -57,14 +57,14 @@ looped (float[2] x) => (float[2] y) <float s = {0.5}, int8 z = {0}> {
 """A quantised pair that cannot stay together: the scale of its second half comes from its first."""
 
 
-def test_giving_back_a_constant_gives_back_what_reads_it() -> None:
+def test_giving_back_a_constant_gives_back_what_reads_it():
     after = constants().repartition("one_0", {0: FAILED})
     assert regions(after, "one") == [[1]]
     assert reasons(after, 2, "one") == [str(FAILED)]
     assert after.home_of(0).backend == "rest"
 
 
-def test_a_property_whose_first_turn_comes_late_sees_the_partitioning_too() -> None:
+def test_a_property_whose_first_turn_comes_late_sees_the_partitioning_too():
     one, two, rest = taking("*", "one"), taking("Neg", "two"), taking("*", "rest")
     found = partition(graph_of(TRIPLE, ["c"]), [one, two, rest])
     (late,), (early,) = two.properties(), one.properties()
@@ -80,7 +80,7 @@ def test_a_property_whose_first_turn_comes_late_sees_the_partitioning_too() -> N
 # Sizes
 
 
-def test_a_match_that_may_not_be_cut_is_given_back_if_it_is_too_large() -> None:
+def test_a_match_that_may_not_be_cut_is_given_back_if_it_is_too_large():
     one = described("one: ; pattern=Exp>Neg>Abs; max_nodes=2")
     found = partition(graph_of(TRIPLE, ["c"]), [one, taking("*", "rest")])
     assert regions(found, "one") == []
@@ -92,7 +92,7 @@ def test_a_match_that_may_not_be_cut_is_given_back_if_it_is_too_large() -> None:
 # Groups
 
 
-def test_a_quantized_pair_that_a_path_parts_stays_out_and_says_so() -> None:
+def test_a_quantized_pair_that_a_path_parts_stays_out_and_says_so():
     pair = "QuantizeLinear DequantizeLinear"
     found = partition(bound(LOOPED), [taking(pair, "one"), taking("*", "rest")])
     assert regions(found, "rest") == [[0, 1, 2, 3]]
@@ -104,7 +104,7 @@ def test_a_quantized_pair_that_a_path_parts_stays_out_and_says_so() -> None:
     assert regions(alone, "last") == [[0], [3]]
 
 
-def test_groups_on_cycles_are_named_by_strong_component() -> None:
+def test_groups_on_cycles_are_named_by_strong_component():
     graph = graph_of([("Exp", [f"v{at}"], [f"v{at + 1}"]) for at in range(9)], ["v9"])
     assert cyclic_groups(graph.adjacency, [[0, 2], [3, 4], [6, 8], [5, 7]]) == [[0], [2, 3]]
     assert cyclic_groups(graph.adjacency, [[0, 1], [2, 3]]) == []
@@ -114,7 +114,7 @@ def test_groups_on_cycles_are_named_by_strong_component() -> None:
 
 
 @pytest.mark.parametrize("crossing", [("input", "a"), ("output", "b")])
-def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(crossing: tuple[str, str]) -> None:
+def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(crossing):
     graph = graph_of(TRIPLE, ["c"])
     one = taking("Neg", "one")
     found = partition(graph, [one, taking("*", "rest")])
@@ -129,9 +129,7 @@ def test_a_forbidden_value_at_an_edge_is_a_bug_and_is_found(crossing: tuple[str,
 # Last resorts
 
 
-def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(monkeypatch):
     rows = [("Exp", ["x"], ["a"]), ("Neg", ["a"], ["b"]), ("Cos", ["b"], ["u"])]
     rows += [("Add", ["b", "u"], ["y"]), ("Exp", ["y"], ["w"])]
 
@@ -175,7 +173,7 @@ def result_of(model: str, backends: list[str], mode: str) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_tricky_graph_is_partitioned_as_written_down(name: str, golden: GoldenCheck) -> None:
+def test_a_tricky_graph_is_partitioned_as_written_down(name, golden):
     above, model, backends, _ = read(name)
     results = {mode: result_of(model, backends, mode) for mode in MODES}
     if len(set(results.values())) == 1:
@@ -187,7 +185,7 @@ def test_a_tricky_graph_is_partitioned_as_written_down(name: str, golden: Golden
 
 @pytest.mark.parametrize("name", [name for name in CASES if read(name)[3]])
 @pytest.mark.parametrize("mode", MODES)
-def test_the_first_backend_has_as_few_regions_as_possible(name: str, mode: str) -> None:
+def test_the_first_backend_has_as_few_regions_as_possible(name, mode):
     _, model, backends, expected = read(name)
     made = [described(line, mode) for line in backends]
     found = partition(bound(model), made)
@@ -204,7 +202,7 @@ shapes (float[N, 4] x) => (float[M, K] y, int64[2] s) {
 """
 
 
-def test_the_reader_of_a_forbidden_value_stays_out() -> None:
+def test_the_reader_of_a_forbidden_value_stays_out():
     found = partition(
         bound(SHAPES), [described("main: Shape Reshape Exp; border=int64"), described("rest: *")]
     )
@@ -233,7 +231,7 @@ def chain(operators: str, *backends: Backend) -> Partitioning:
     return partition(graph_of(rows, [f"v{len(listed)}"]), [*backends, taking("*", "rest")])
 
 
-def test_what_another_property_of_the_backend_took_is_not_refused_by_it() -> None:
+def test_what_another_property_of_the_backend_took_is_not_refused_by_it():
     found = chain("Relu Neg Relu Abs Relu", properties("Relu", "Neg Abs"))
     assert "REFUSED BY" not in found.report(details=True)
     assert found.to_dict()["refusals"] == []
@@ -243,7 +241,7 @@ def test_what_another_property_of_the_backend_took_is_not_refused_by_it() -> Non
     ]
 
 
-def test_a_node_that_several_properties_refuse_is_one_node() -> None:
+def test_a_node_that_several_properties_refuse_is_one_node():
     found = chain("Relu Neg Sin", properties("Relu", "Neg", "Relu"))
     lines = [one.split() for one in found.report(details=True).splitlines()]
     assert [one[1:2] for one in lines if one[:1] == ["fake"]] == [
@@ -270,7 +268,7 @@ def divide() -> Partitioning:
     return partition(graph_of(ROWS, ["f"]), backends)
 
 
-def test_a_node_given_back_goes_to_the_next_backend_and_the_rest_stays() -> None:
+def test_a_node_given_back_goes_to_the_next_backend_and_the_rest_stays():
     before = divide()
     after = before.repartition("one_0", {1: FAILED})
     assert [(one.id, one.nodes) for one in after.subgraphs] == [
@@ -286,7 +284,7 @@ def test_a_node_given_back_goes_to_the_next_backend_and_the_rest_stays() -> None
     assert after.claim_of(after.subgraph("two_1")).backend.name == "two"
 
 
-def test_the_partitioning_it_was_made_from_does_not_change() -> None:
+def test_the_partitioning_it_was_made_from_does_not_change():
     before = divide()
     text = before.report(details=True)
     before.repartition("one_0", {1: FAILED})
@@ -294,7 +292,7 @@ def test_the_partitioning_it_was_made_from_does_not_change() -> None:
     assert 1 not in before.refusals
 
 
-def test_a_whole_subgraph_can_be_given_back() -> None:
+def test_a_whole_subgraph_can_be_given_back():
     after = divide().give_back("one_0", FAILED)
     assert [(one.id, one.nodes) for one in after.subgraphs][:3] == [
         ("rest_0", (0,)),
@@ -303,16 +301,16 @@ def test_a_whole_subgraph_can_be_given_back() -> None:
     ]
 
 
-def test_an_unknown_subgraph_is_refused_with_a_guess() -> None:
+def test_an_unknown_subgraph_is_refused_with_a_guess():
     with pytest.raises(ConfigError, match=r"SGK123.*no subgraph 'rest_33'; did you mean 'rest_3'"):
         divide().repartition("rest_33", {1: FAILED})
 
 
-def test_a_node_of_another_subgraph_is_the_backends_fault() -> None:
+def test_a_node_of_another_subgraph_is_the_backends_fault():
     with pytest.raises(SelectorContractError, match=r"SGK122.*gave back node 3, which is not in"):
         divide().repartition("one_0", {3: FAILED})
 
 
-def test_a_reason_that_is_no_refusal_is_refused() -> None:
+def test_a_reason_that_is_no_refusal_is_refused():
     with pytest.raises(ConfigError, match=r"SGK123.*because of 'slow', expected a Refusal"):
         divide().repartition("one_0", {1: "slow"})  # type: ignore[dict-item]

@@ -182,7 +182,7 @@ def check_reasons(found: Partitioning) -> None:
         assert all(verdict == "refused" for verdict in verdicts[:claimed])
 
 
-def test_random_graphs_keep_every_promise(pytestconfig: pytest.Config) -> None:
+def test_random_graphs_keep_every_promise(pytestconfig):
     dice = random.Random("graphs")
     for number in range(pytestconfig.getoption("--random-graphs")):
         rows, outputs = random_rows(dice, dice.randint(1, 14 if number % 20 else 40))
@@ -196,13 +196,13 @@ def test_random_graphs_keep_every_promise(pytestconfig: pytest.Config) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_larger_random_graphs_keep_every_promise(seed: int) -> None:
+def test_larger_random_graphs_keep_every_promise(seed):
     dice = random.Random(f"large {seed}")
     rows, outputs = random_rows(dice, 250)
     check(partition(graph_of(rows, outputs), random_backends(dice)))
 
 
-def test_the_number_of_regions_does_not_depend_on_the_order_of_the_file(seed: int) -> None:
+def test_the_number_of_regions_does_not_depend_on_the_order_of_the_file(seed):
     dice = random.Random(f"order {seed}")
     rows, outputs = random_rows(dice, 40)
     backends = ["Exp Add Sum", "*"]
@@ -219,7 +219,7 @@ def test_the_number_of_regions_does_not_depend_on_the_order_of_the_file(seed: in
         assert count(rows) == expected
 
 
-def test_giving_nodes_back_keeps_every_promise_and_the_other_subgraphs(seed: int) -> None:
+def test_giving_nodes_back_keeps_every_promise_and_the_other_subgraphs(seed):
     dice = random.Random(f"give back {seed}")
     rows, outputs = random_rows(dice, dice.randint(2, 30))
     found = partition(graph_of(rows, outputs), random_backends(dice))

@@ -12,7 +12,6 @@ from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.partitioning.reports.quality import find_moves
 from subgraphkit.partitioning.reports.sections import sections_of
 from subgraphkit.viewing import Table
-from tests.golden_support import GoldenCheck
 from tests.unit.partitioning.pass_support import backend, bound, described, graph_of, taking
 
 MODEL = """
@@ -51,29 +50,29 @@ def many() -> Partitioning:
     return partition(graph_of(rows, ["v60"]), [taking("Exp", "one"), taking("*", "rest")])
 
 
-def test_a_report_reads_like_this(golden: GoldenCheck) -> None:
+def test_a_report_reads_like_this(golden):
     golden("reports/network", network().report(details=True))
 
 
-def test_who_runs_which_share_is_said_in_a_few_lines(golden: GoldenCheck) -> None:
+def test_who_runs_which_share_is_said_in_a_few_lines(golden):
     texts = [network().report(), many().report()]
     assert max(len(text.splitlines()) for text in texts) <= 6
     golden("reports/summary", "\n".join(texts))
 
 
-def test_a_report_of_nothing(golden: GoldenCheck) -> None:
+def test_a_report_of_nothing(golden):
     golden(
         "reports/nothing", partition(graph_of([], []), [taking("*", "one")]).report(details=True)
     )
 
 
-def test_the_explanation_of_a_node_reads_like_this(golden: GoldenCheck) -> None:
+def test_the_explanation_of_a_node_reads_like_this(golden):
     found = network()
     golden("reports/explanation", "\n\n".join(str(found.explain(node)) for node in (0, 3, 8, 9)))
 
 
 @pytest.mark.parametrize("node", [99, -1])
-def test_a_node_that_the_model_does_not_have_is_refused(node: int) -> None:
+def test_a_node_that_the_model_does_not_have_is_refused(node):
     found = network()
     for question in (found.explain, found.home_of):
         with pytest.raises(ConfigError, match=f"the model has no node {node}") as caught:
@@ -81,7 +80,7 @@ def test_a_node_that_the_model_does_not_have_is_refused(node: int) -> None:
         assert caught.value.code == "SGK123"
 
 
-def test_the_data_has_exactly_these_keys_and_survives_json() -> None:
+def test_the_data_has_exactly_these_keys_and_survives_json():
     found = network()
     data = found.to_dict()
     keys = ["model", "node_count", "left_out", "backends", "evidence", "cannot_run", "subgraphs"]
@@ -118,7 +117,7 @@ def twice_refused() -> Partitioning:
     return partition(bound(MODEL), [backend("fast", *looks), described("rest: *")])
 
 
-def test_what_two_properties_of_a_backend_refuse_alike_is_told_once() -> None:
+def test_what_two_properties_of_a_backend_refuse_alike_is_told_once():
     found = twice_refused()
     assert [(one.backend, one.property) for one in found.refusals[3]] == [("fast", "main")]
     of_the_node = [one["property"] for one in found.to_dict()["refusals"] if one["node"] == 3]
@@ -130,7 +129,7 @@ def test_what_two_properties_of_a_backend_refuse_alike_is_told_once() -> None:
     assert [one.property for one in found.explain(3).asked] == ["main", "again", "main"]
 
 
-def test_a_backend_is_told_why_it_did_not_get_nodes() -> None:
+def test_a_backend_is_told_why_it_did_not_get_nodes():
     found = twice_refused()
     refusals = found.refusals_by("fast")
     elsewhere = {one for step in found.subgraphs if step.backend != "fast" for one in step.nodes}
@@ -140,7 +139,7 @@ def test_a_backend_is_told_why_it_did_not_get_nodes() -> None:
     assert found.refusals_by("rest") == {}
 
 
-def test_the_quotient_graph_has_weights() -> None:
+def test_the_quotient_graph_has_weights():
     found = network()
     quotient = found.to_networkx()
     assert list(quotient.nodes) == [one.id for one in found.subgraphs]
@@ -151,7 +150,7 @@ def test_the_quotient_graph_has_weights() -> None:
     assert flops == {one.id: found.flops_of(one.nodes) for one in found.subgraphs}
 
 
-def test_the_measures_add_up() -> None:
+def test_the_measures_add_up():
     found = network()
     quality = found.quality
     assert quality.nodes == 11
@@ -165,7 +164,7 @@ def test_the_measures_add_up() -> None:
     assert quality.largest_share == pytest.approx(3 / 11)
 
 
-def test_a_repr_says_what_it_is() -> None:
+def test_a_repr_says_what_it_is():
     having = "fast 2, rest 2, small 1"
     assert repr(network()) == f"Partitioning('small_network', 11 nodes in 5 subgraphs: {having})"
     notebook = network()._repr_html_()
@@ -196,7 +195,7 @@ def _other() -> Partitioning:
     return partition(bound(MODEL), [described("fast: Conv Relu"), described("rest: *")])
 
 
-def test_a_page_has_every_node_with_its_types_and_who_refused_it() -> None:
+def test_a_page_has_every_node_with_its_types_and_who_refused_it():
     found = network()
     nodes = _table(found.to_html(), "Nodes")
     assert list(nodes) == [*COLUMNS, "refused by"]
@@ -210,7 +209,7 @@ def test_a_page_has_every_node_with_its_types_and_who_refused_it() -> None:
     assert row["refused by"].startswith("fast: ")
 
 
-def test_the_boxes_of_the_picture_are_the_subgraphs_and_open_the_nodes() -> None:
+def test_the_boxes_of_the_picture_are_the_subgraphs_and_open_the_nodes():
     found = network()
     (drawing,) = (one for one in _data(found.to_html()) if "opens" in one)
     assert drawing["opens"] == "Nodes"
@@ -221,7 +220,7 @@ def test_the_boxes_of_the_picture_are_the_subgraphs_and_open_the_nodes() -> None
     assert "float32[1,3,8,8]" in facts["reads"]
 
 
-def test_times_of_subgraphs_and_nodes_are_shown_where_they_are_known() -> None:
+def test_times_of_subgraphs_and_nodes_are_shown_where_they_are_known():
     found = network()
     times: dict[str | int, float] = {one.id: 0.002 for one in found.subgraphs}
     text = found.to_html(times={**times, 0: 0.0015})
@@ -231,7 +230,7 @@ def test_times_of_subgraphs_and_nodes_are_shown_where_they_are_known() -> None:
     assert "its area is its arithmetic" in found.to_html(times={0: 0.0015})
 
 
-def test_a_comparison_shows_what_moved_from_where_to_where() -> None:
+def test_a_comparison_shows_what_moved_from_where_to_where():
     found, other = network(), _other()
     moves = find_moves(found, other)
     ends = [(move.source, move.target, len(move.nodes)) for move in moves]
@@ -247,13 +246,13 @@ def test_a_comparison_shows_what_moved_from_where_to_where() -> None:
     assert text.count("<svg xmlns") == 2
 
 
-def test_a_comparison_with_another_model_is_refused() -> None:
+def test_a_comparison_with_another_model_is_refused():
     other = partition(graph_of([("Exp", ["x"], ["y"])], ["y"]), [taking("Exp", "one")])
     with pytest.raises(ConfigError, match=r"SGK123.*different models"):
         network().to_html(against=other)
 
 
-def test_the_nodes_of_a_page_are_linked_to_those_they_read() -> None:
+def test_the_nodes_of_a_page_are_linked_to_those_they_read():
     found = network()
     (nodes,) = [one for one in sections_of(found, found.quality, {}) if one.title == "Nodes"]
     assert isinstance(nodes, Table)

@@ -36,7 +36,7 @@ outputs (float[6] x) => (float[2] d, float[2] e, float[2] f) {
         (None, 16),
     ],
 )
-def test_a_value_weighs_its_bytes_and_never_nothing(type_: TensorType | None, size: int) -> None:
+def test_a_value_weighs_its_bytes_and_never_nothing(type_, size):
     assert bytes_of(type_) == size
 
 
@@ -53,9 +53,7 @@ def test_a_value_weighs_its_bytes_and_never_nothing(type_: TensorType | None, si
         ("outputs", ("d", "f", "x")),
     ],
 )
-def test_wrong_edges_are_a_bug_and_are_found(
-    field: str, values: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_edges_are_a_bug_and_are_found(field, values, monkeypatch):
     make = partitioning_data.make_subgraph
 
     def damaged(*given: object, **named: object) -> object:
@@ -76,7 +74,7 @@ def test_wrong_edges_are_a_bug_and_are_found(
         ([[0], [1, 2], [2, 3]], "disjoint"),
     ],
 )
-def test_wrong_regions_are_a_bug_and_are_found(regions: list[list[int]], message: str) -> None:
+def test_wrong_regions_are_a_bug_and_are_found(regions, message):
     rows = [("Exp", ["x"], ["a"]), ("Exp", ["a"], ["b"]), ("Cos", ["a"], ["c"])]
     graph = graph_of([*rows, ("Add", ["b", "c"], ["d"])], ["d"])
     state = PartitionState(graph)

@@ -55,9 +55,7 @@ def homes(bound: BoundModel, backends: Any = None) -> list[tuple[str, int]]:
     return [(one.backend, len(one.nodes)) for one in partitioning.subgraphs]
 
 
-def test_a_plan_file_says_who_takes_which_nodes_with_which_options(
-    bound: BoundModel, tmp_path: Path
-) -> None:
+def test_a_plan_file_says_who_takes_which_nodes_with_which_options(bound, tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(placed(bound).to_json())
     assert read_placement(path) == placed(bound)
@@ -68,9 +66,7 @@ def test_a_plan_file_says_who_takes_which_nodes_with_which_options(
     assert options.optimization == "basic"
 
 
-def test_auto_goes_by_what_is_kept_for_these_circumstances_alone(
-    bound: BoundModel, tmp_path: Path
-) -> None:
+def test_auto_goes_by_what_is_kept_for_these_circumstances_alone(bound, tmp_path):
     before = homes(bound)
     keep_placement(placed(bound), bound.settings)
     assert homes(bind(tmp_path)) == [("numpy", 3), ("onnxruntime", 3)] != before
@@ -86,8 +82,8 @@ def test_auto_goes_by_what_is_kept_for_these_circumstances_alone(
 
 
 def test_what_is_kept_is_passed_over_where_a_backend_is_gone_or_there_is_nothing_to_place(
-    bound: BoundModel, tmp_path: Path
-) -> None:
+    bound, tmp_path
+):
     before = homes(bound)
     keep_placement(placed(bound, backends={"gone": {}, "numpy": {}}, nodes={}), bound.settings)
     assert homes(bind(tmp_path)) == before
@@ -95,9 +91,7 @@ def test_what_is_kept_is_passed_over_where_a_backend_is_gone_or_there_is_nothing
     assert homes(sk.bind(empty, **SETTINGS, cache_dir=tmp_path / "cache")) == []
 
 
-def test_a_plan_measured_elsewhere_holds_and_warns(
-    bound: BoundModel, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_plan_measured_elsewhere_holds_and_warns(bound, tmp_path, caplog):
     path = tmp_path / "plan.json"
     path.write_text(placed(bound).to_json())
     with caplog.at_level(logging.WARNING, "subgraphkit.placement"):
@@ -125,9 +119,7 @@ def test_a_plan_measured_elsewhere_holds_and_warns(
         (None, "No such file or directory"),
     ],
 )
-def test_what_is_no_plan_file_is_refused_and_the_reason_is_in_words(
-    bound: BoundModel, tmp_path: Path, text: str | None, why: str
-) -> None:
+def test_what_is_no_plan_file_is_refused_and_the_reason_is_in_words(bound, tmp_path, text, why):
     path = tmp_path / "plan.json"
     if text is not None:
         path.write_text(text)
@@ -136,9 +128,7 @@ def test_what_is_no_plan_file_is_refused_and_the_reason_is_in_words(
     assert caught.value.code == "SGK124"
 
 
-def test_a_plan_of_another_model_and_one_beside_demands_are_refused(
-    bound: BoundModel, tmp_path: Path
-) -> None:
+def test_a_plan_of_another_model_and_one_beside_demands_are_refused(bound, tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(placed(bound, nodes={"numpy": ("nowhere",), "onnxruntime": ()}).to_json())
     with pytest.raises(ConfigError, match=r"SGK124.*the plan is of another model"):

@@ -1,7 +1,6 @@
 """Predicted costs: what auto goes by where nothing is stored."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +54,7 @@ def homes(found: Any) -> list[tuple[str, int]]:
 
 
 @pytest.mark.usefixtures("some")
-def test_auto_gives_small_regions_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_gives_small_regions_back_and_says_why(monkeypatch):
     only(monkeypatch, "a_relus", "c_all")
     small = sk.partition(mixed(4))
     assert homes(small) == [("c_all", 5)]
@@ -69,13 +68,13 @@ def test_auto_gives_small_regions_back_and_says_why(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("some")
-def test_auto_keeps_small_regions_that_nobody_else_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_keeps_small_regions_that_nobody_else_takes(monkeypatch):
     only(monkeypatch, "a_relus", "b_others")
     found = sk.partition(mixed(4))
     assert [name for name, _ in homes(found)] == ["a_relus", "b_others"] * 2
 
 
-def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn() -> None:
+def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn():
     names = ["onednn", "onnxruntime"]  # by the table the second takes 0.91 of the first
     for size, threads, expected in ((2048, 1, names), (2048, 2, names[::-1])):
         product = products(size, threads=threads)
@@ -85,7 +84,7 @@ def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn() -> None:
     assert Predictions(model, model.settings).ranked(names) == names[::-1]
 
 
-def test_openvino_is_dearer_by_every_node_where_sizes_are_open() -> None:
+def test_openvino_is_dearer_by_every_node_where_sizes_are_open():
     moves = "".join(f"x{at + 1} = Exp(x{at})  " for at in range(40))
     names, found = ["onnxruntime", "openvino"], []
     for size in ("N", 1 << 12):
@@ -95,7 +94,7 @@ def test_openvino_is_dearer_by_every_node_where_sizes_are_open() -> None:
     assert found == [names, names[::-1]]
 
 
-def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path: Path) -> None:
+def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path):
     product = products(512, cache_dir=tmp_path)
     names = ["tensorrt", "onnxruntime", "openvino", "third_party", "numpy"]
     costs = Predictions(product, product.settings)
@@ -103,7 +102,7 @@ def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path
     assert costs.of("third_party", product.order) is None
 
 
-def test_a_library_is_opened_only_where_it_can_win(tmp_path: Path) -> None:
+def test_a_library_is_opened_only_where_it_can_win(tmp_path):
     names = ["onnxruntime", "onednn", "tvm", "numpy"]
     small, large = (products(size, cache_dir=tmp_path) for size in (4, 512))
 

@@ -1,7 +1,6 @@
 """Partitionings changed by hand, compared, kept in a file, and opened again."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ def refusal(call: Any, *given: Any) -> str:
     return raised.value.message
 
 
-def test_what_is_split_and_merged_again_is_equal_and_computes_the_same() -> None:
+def test_what_is_split_and_merged_again_is_equal_and_computes_the_same():
     whole = divided("*")
     parts = whole.split("b0_0", [0, 1])
     assert nodes_of(parts) == [("b0", (0, 1)), ("b0", (2, 3, 4))]
@@ -51,12 +50,12 @@ def test_what_is_split_and_merged_again_is_equal_and_computes_the_same() -> None
             np.testing.assert_allclose(session.run(None, {"x": X})[0], plain[0], rtol=1e-6)
 
 
-def test_regions_that_would_wait_on_each_other_are_refused() -> None:
+def test_regions_that_would_wait_on_each_other_are_refused():
     assert "in a circle" in refusal(divided("*").split, "b0_0", [0, 3])
     assert "in a circle" in refusal(divided("Exp Add", "Neg Abs").merge, "b0_0", "b0_3")
 
 
-def test_what_is_no_part_of_a_subgraph_or_of_several_backends_is_refused() -> None:
+def test_what_is_no_part_of_a_subgraph_or_of_several_backends_is_refused():
     found = divided("Exp Add", "Neg Abs")
     for nodes in ([], [0, 1], list(found["b0_0"].nodes)):
         assert "not a part of subgraph 'b0_0'" in refusal(found.split, "b0_0", nodes)
@@ -65,7 +64,7 @@ def test_what_is_no_part_of_a_subgraph_or_of_several_backends_is_refused() -> No
     assert "names 2 backends" in refusal(found.move, "b0_0", "numpy,onnxruntime")
 
 
-def test_a_backend_that_refuses_a_node_or_the_whole_has_its_word() -> None:
+def test_a_backend_that_refuses_a_node_or_the_whole_has_its_word():
     found = divided("*")
     assert "pinned to 'b9', which refused it" in refusal(found.move, "b0_0", taking("Exp", "b9"))
     property_ = found.passes.claims[0].property
@@ -80,7 +79,7 @@ def test_a_backend_that_refuses_a_node_or_the_whole_has_its_word() -> None:
     assert "backend 'b0' refuses subgraph 'b0_0'" in refusal(found.split, "b0_0", [0])
 
 
-def test_one_region_moves_and_the_others_stay_the_same_objects() -> None:
+def test_one_region_moves_and_the_others_stay_the_same_objects():
     found = divided("Exp Add", "Neg Abs")
     moved = found.move("b1_1", "onnxruntime:optimization=basic")
     kept = {one.id: one for one in found if one.backend == "b0"}
@@ -93,9 +92,7 @@ def test_one_region_moves_and_the_others_stay_the_same_objects() -> None:
     assert back == found
 
 
-def test_a_kept_partitioning_opens_with_other_weights_and_not_as_another_model(
-    tmp_path: Path,
-) -> None:
+def test_a_kept_partitioning_opens_with_other_weights_and_not_as_another_model(tmp_path):
     text = "g (float[3] x) => (float[3] y) <float[3] w = {WEIGHTS}> { a = Mul(x, w) y = Exp(a) }"
     model = parsed(text.replace("WEIGHTS", "1, 2, 3"))
     parts = sk.partition(model, "onnxruntime,numpy").split("onnxruntime_0", [0])
@@ -111,7 +108,7 @@ def test_a_kept_partitioning_opens_with_other_weights_and_not_as_another_model(
         np.testing.assert_allclose(session.run(None, {"x": X[:3]})[0], np.exp(X[:3] * [1, 2, 3]))
 
 
-def test_what_a_backend_refuses_by_now_is_an_error_with_its_reason(tmp_path: Path) -> None:
+def test_what_a_backend_refuses_by_now_is_an_error_with_its_reason(tmp_path):
     path = tmp_path / "plan.json"
     divided("*").move("b0_0", "onnxruntime").save(path)
     plan = json.loads(path.read_text())

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,7 +76,7 @@ def warned(
     return [one.getMessage() for one in found]
 
 
-def test_one_warning_says_who_has_what_why_and_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_says_who_has_what_why_and_what_to_do(caplog):
     (said,) = warned(caplog, OPEN, closed)
     assert said == (
         "closed has 0 of 5 nodes (0% of FLOPs), numpy 5 (100%). Main reason: dimension 'batch' is "
@@ -93,9 +92,7 @@ def test_one_warning_says_who_has_what_why_and_what_to_do(caplog: pytest.LogCapt
     assert "shapes=" not in said
 
 
-def test_a_fallback_that_nobody_named_is_named_in_the_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_fallback_that_nobody_named_is_named_in_the_warning(caplog):
     most = claiming(["MatMul"], "most")
     assert warned(caplog, HEAVY, most) == [], "a hundredth of the work is not worth a word"
     one = claiming(["Relu", "Neg"], "little")
@@ -112,9 +109,7 @@ def test_a_fallback_that_nobody_named_is_named_in_the_warning(
     assert warned(caplog, DIAMOND, [half, "numpy"]) == []
 
 
-def test_who_was_named_first_is_counted_on_for_half_and_others_for_a_tenth(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_who_was_named_first_is_counted_on_for_half_and_others_for_a_tenth(caplog):
     chain = "sum (float[4] x) => (float[4] y) { a = Relu(x) b = Neg(a) c = Abs(b) y = Exp(c) }"
     quarter, rest = claiming(["Relu"], "quarter"), claiming(["Neg", "Abs", "Exp"], "rest")
     (said,) = warned(caplog, chain, [quarter, rest])
@@ -124,23 +119,21 @@ def test_who_was_named_first_is_counted_on_for_half_and_others_for_a_tenth(
     assert warned(caplog, chain, [claiming(["Neg", "Abs"], "half"), quarter, "numpy"]) == []
 
 
-def test_a_backend_left_out_is_told_once_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_backend_left_out_is_told_once_with_the_reason(caplog):
     with pytest.warns(SubgraphkitWarning, match="SGK102"):
         (said,) = warned(caplog, DIAMOND, "zzz,numpy", on_missing="warn")
     assert said.startswith("zzz was left out: ")
     assert said.endswith('; numpy has 4 of 4 nodes (100% of FLOPs). on_fallback="ok" accepts it.')
 
 
-def test_an_optional_backend_that_is_absent_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_optional_backend_that_is_absent_is_no_warning(caplog):
     assert warned(caplog, DIAMOND, "zzz?,numpy") == []
     (said,) = warned(caplog, OPEN, ["zzz?", closed])
     assert "zzz" not in said
     assert "dimension 'batch' is open" in said
 
 
-def test_names_reach_no_terminal_as_control_characters_and_the_remedy_is_never_cut(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_names_reach_no_terminal_as_control_characters_and_the_remedy_is_never_cut(caplog):
     model = parsed(OPEN.replace("batch", "past_length"))
     renamed = model.SerializeToString().replace(b"past_length", b"past \x1b[2J + 1"[:11])
     caplog.clear()
@@ -153,7 +146,7 @@ def test_names_reach_no_terminal_as_control_characters_and_the_remedy_is_never_c
     assert "\x1b" not in said + report
 
 
-def test_it_can_be_an_error_before_anything_is_compiled() -> None:
+def test_it_can_be_an_error_before_anything_is_compiled():
     def never(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
         raise AssertionError(f"{subgraph} was compiled")
 
@@ -166,7 +159,7 @@ def test_it_can_be_an_error_before_anything_is_compiled() -> None:
         sk.InferenceSession(parsed(HEAVY), "numpy", require="numpy=1, other=0.01")
 
 
-def test_what_is_given_back_while_compiling_counts(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_given_back_while_compiling_counts(caplog):
     def refused(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
         raise sk.Unsupported("the library has no MatMul of this size")
 
@@ -180,9 +173,7 @@ def test_what_is_given_back_while_compiling_counts(caplog: pytest.LogCaptureFixt
         sk.InferenceSession(parsed(HEAVY), one, require={"giver": 0.5}, **settings)
 
 
-def test_a_bundle_is_held_against_what_is_required(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bundle_is_held_against_what_is_required(tmp_path, caplog):
     with sk.InferenceSession(parsed(HEAVY), "numpy") as session:
         session.export(tmp_path / "bundle")
     sk.InferenceSession(tmp_path / "bundle", require={"numpy": 1.0}).close()
@@ -191,9 +182,7 @@ def test_a_bundle_is_held_against_what_is_required(
     assert caplog.records == []
 
 
-def test_a_session_that_is_built_in_the_background_says_it_when_it_is_built(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_session_that_is_built_in_the_background_says_it_when_it_is_built(caplog):
     one = claiming(["Relu", "Neg", "Abs"], "half")
     with sk.InferenceSession(parsed(DIAMOND), ["numpy", one], build="background") as session:
         assert session.wait(60)
@@ -219,9 +208,7 @@ class Listener:
             self.events.append(event)
 
 
-def test_extensions_are_told_and_a_road_of_steps_tells_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_extensions_are_told_and_a_road_of_steps_tells_once(caplog):
     with extended(Listener()) as listener, registered(closed):
         partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend="closed,numpy"))
         assert (listener.events, caplog.records) == ([], [])
@@ -236,7 +223,7 @@ def rows(report: str) -> Sequence[str]:
     return [" ".join(line.split()) for line in report.splitlines()]
 
 
-def test_a_report_groups_refusals_by_root_cause() -> None:
+def test_a_report_groups_refusals_by_root_cause():
     partitioning = sk.partition(sk.bind(sk.load(parsed(OPEN)), backend=closed))
     report = rows(partitioning.report(details=True))
     said = "closed 5 100 Abs, MatMul and 3 more dynamic_shape dimension 'batch' is open"
@@ -244,7 +231,7 @@ def test_a_report_groups_refusals_by_root_cause() -> None:
     assert "give the sizes, such as --symbol batch=1" in partitioning.report()
 
 
-def test_shapes_that_are_computed_from_open_ones_have_the_same_root() -> None:
+def test_shapes_that_are_computed_from_open_ones_have_the_same_root():
     model = """
     computed (float[batch, length, 8] x) => (float[n, m] y) {
       s = Shape(x)
@@ -273,7 +260,7 @@ def test_shapes_that_are_computed_from_open_ones_have_the_same_root() -> None:
     assert "dimensions 'batch', 'length' are open" in row
 
 
-def test_what_nobody_reads_is_not_listed_as_work() -> None:
+def test_what_nobody_reads_is_not_listed_as_work():
     model = parsed(HEAVY)
     del model.graph.output[1]
     one = claiming(["MatMul", "Relu"], "most")

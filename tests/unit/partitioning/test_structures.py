@@ -38,14 +38,14 @@ def parse(edges: str, claimed: str) -> tuple[Adjacency, bytearray, list[str]]:
     return Adjacency.from_predecessors(rows), bytearray(name in wanted for name in order), order
 
 
-def test_values_of_unknown_size_are_kept_inside_too() -> None:
+def test_values_of_unknown_size_are_kept_inside_too():
     adjacency, eligible, names = parse("a>u>b, c1>c2>b", "a b c1 c2")
     nets = Nets.build((n, 0, adjacency.successors(n)) for n in range(adjacency.count))
     first, _ = level_regions(adjacency, eligible, lambda: nets)
     assert [names[unit] for unit in first] == ["a"]
 
 
-def test_a_small_side_branch_of_a_large_trunk_leaves_at_its_narrowest() -> None:
+def test_a_small_side_branch_of_a_large_trunk_leaves_at_its_narrowest():
     adjacency, eligible, names = parse("t>v>u>r, t>shape>gather>cat>r", "t v r shape gather cat")
     sizes = dict.fromkeys(names, 8) | {"t": 1000, "v": 1000, "u": 1000}
     nets = Nets.build((n, sizes[names[n]], adjacency.successors(n)) for n in range(adjacency.count))
@@ -53,7 +53,7 @@ def test_a_small_side_branch_of_a_large_trunk_leaves_at_its_narrowest() -> None:
     assert "shape" in {names[unit] for unit in first}
 
 
-def test_far_edges_over_one_spine_keep_to_the_budget_and_say_so() -> None:
+def test_far_edges_over_one_spine_keep_to_the_budget_and_say_so():
     rows: list[list[int]] = [[], []]
     claimed = [0]
     spine = 1
@@ -73,7 +73,7 @@ def test_far_edges_over_one_spine_keep_to_the_budget_and_say_so() -> None:
     assert many.work <= 80 * (adjacency.count + len(adjacency.preds)) + 40_000
 
 
-def test_the_verifier_tells_what_is_wrong() -> None:
+def test_the_verifier_tells_what_is_wrong():
     adjacency, _, _ = parse("a>b>c, d", "")
     assert find_violation(adjacency, [0, 0, 0, 1], 2, [True, True]) is None
     for region_of, count, kind in (

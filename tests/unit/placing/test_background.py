@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,7 +71,7 @@ def states(session: sk.InferenceSession) -> dict[str, tuple[str, str, str]]:
     return {n: (s.backend, s.wanted, s.state) for n, s in session.status().items()}
 
 
-def test_a_session_answers_before_its_backends_have_compiled(slow: Slow) -> None:
+def test_a_session_answers_before_its_backends_have_compiled(slow):
     quick = claiming(BOTH, "quick")
     one, two = slow.backend(["MatMul"], "one"), slow.backend(["Add"], "two")
     with opened(one, two, quick) as session:
@@ -108,9 +107,7 @@ def refusing(error: Exception) -> Any:
     return make
 
 
-def test_a_session_stays_as_it_is_where_a_backend_fails_with_a_reason(
-    slow: Slow, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_session_stays_as_it_is_where_a_backend_fails_with_a_reason(slow, caplog):
     slow.allowed.set()
     quick = claiming(BOTH, "quick")
     early = slow.backend(["MatMul"], "early")
@@ -158,7 +155,7 @@ def test_a_session_stays_as_it_is_where_a_backend_fails_with_a_reason(
         assert value(session) == [19, 32]
 
 
-def test_what_would_need_more_memory_than_allowed_is_not_built(slow: Slow) -> None:
+def test_what_would_need_more_memory_than_allowed_is_not_built(slow):
     huge = slow.backend(["MatMul"], "huge")
     huge.footprint = lambda *_: Footprint(1 << 40, 0, ValuesPeak(0), 0)  # type: ignore[assignment]
     with opened(huge, claiming(BOTH, "quick"), max_memory="1GiB") as session:
@@ -170,7 +167,7 @@ def test_what_would_need_more_memory_than_allowed_is_not_built(slow: Slow) -> No
         assert value(session) == [19, 32]
 
 
-def test_a_session_is_built_at_once_where_nothing_is_to_be_waited_for(slow: Slow) -> None:
+def test_a_session_is_built_at_once_where_nothing_is_to_be_waited_for(slow):
     slow.allowed.set()
     quick = claiming(BOTH, "quick")
     with opened(quick) as session:
@@ -201,7 +198,7 @@ def test_a_session_is_built_at_once_where_nothing_is_to_be_waited_for(slow: Slow
 
 
 @pytest.mark.parametrize("make", [WeightedOperator, ReferenceOperator])
-def test_weights_that_change_meanwhile_hold_after_it(slow: Slow, make: Any) -> None:
+def test_weights_that_change_meanwhile_hold_after_it(slow, make):
     one, two = slow.backend(["MatMul"], "one", make), slow.backend(["Add"], "two", make)
     with opened(one, two, claiming(BOTH, "quick")) as session:
         assert slow.asked.wait(30)
@@ -219,7 +216,7 @@ class Stored(ReferenceOperator):
         return b"engine"
 
 
-def test_engines_of_the_cache_are_not_compiled_again(slow: Slow, tmp_path: Path) -> None:
+def test_engines_of_the_cache_are_not_compiled_again(slow, tmp_path):
     slow.allowed.set()
     backends = [slow.backend(BOTH, "slow", Stored), claiming(BOTH, "quick")]
     for _ in range(2):
@@ -231,7 +228,7 @@ def test_engines_of_the_cache_are_not_compiled_again(slow: Slow, tmp_path: Path)
     assert [operator.closed for operator in slow.operators] == [1, 1, 1]  # one for the proof
 
 
-def test_closing_stops_the_build_and_leaves_nothing(slow: Slow) -> None:
+def test_closing_stops_the_build_and_leaves_nothing(slow):
     before = threading.active_count()
     backends = [slow.backend(["MatMul"], "one"), slow.backend(["Add"], "two")]
     session = opened(*backends, claiming(BOTH, "quick"))
@@ -253,7 +250,7 @@ class Forkable(ReferenceOperator):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_a_forked_child_waits_for_nothing(slow: Slow) -> None:
+def test_a_forked_child_waits_for_nothing(slow):
     quick = claiming(BOTH, "quick", make=Forkable)
     with opened(slow.backend(["MatMul"], "one"), quick) as session:
 
@@ -269,7 +266,7 @@ def test_a_forked_child_waits_for_nothing(slow: Slow) -> None:
         assert states(session)["one_0"] == ("one", "one", "ready")
 
 
-def test_the_caller_is_told_how_far_it_is_and_may_stop_it(slow: Slow) -> None:
+def test_the_caller_is_told_how_far_it_is_and_may_stop_it(slow):
     slow.allowed.set()
     told: list[tuple[int, int | None, str]] = []
     progress = Progress(lambda event: told.append((event.done, event.total, event.message)))

@@ -13,7 +13,7 @@ from subgraphkit.placing.composing import few_switches, name_choice
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
-def test_the_choice_is_as_good_as_trying_all_with_two_switches(seed: int) -> None:
+def test_the_choice_is_as_good_as_trying_all_with_two_switches(seed):
     rng = random.Random(seed)
     count, names = rng.randint(1, 6), "abc"[: rng.randint(1, 3)]
     seconds = [
@@ -37,7 +37,7 @@ def test_the_choice_is_as_good_as_trying_all_with_two_switches(seed: int) -> Non
     assert costs == pytest.approx(sorted(costs))
 
 
-def test_intervals_hold_the_median_with_confidence() -> None:
+def test_intervals_hold_the_median_with_confidence():
     assert interval([3.0]) == (3.0, 3.0, 3.0)
     assert interval([5.0, 1.0, 3.0]) == (3.0, 1.0, 5.0)
     assert interval(list(map(float, range(1, 7)))) == (3.5, 1.0, 6.0)
@@ -47,5 +47,5 @@ def test_intervals_hold_the_median_with_confidence() -> None:
     assert ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == (0.5, 0.5, 0.5)
 
 
-def test_a_choice_is_named_by_who_has_which_regions() -> None:
+def test_a_choice_is_named_by_who_has_which_regions():
     assert name_choice(["a", "a", "b", "a"]) == "a 1-2, b 3, a 4"

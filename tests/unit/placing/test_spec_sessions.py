@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 @pytest.mark.parametrize("form", ["bytes", "proto", "model", "file"])
-def test_a_session_of_what_no_other_process_reads_has_none(form: str) -> None:
+def test_a_session_of_what_no_other_process_reads_has_none(form):
     model = parsed(LINEAR)
     source: Any = {"proto": model, "bytes": model.SerializeToString()}.get(form)
     if form == "model":
@@ -38,7 +38,7 @@ def test_a_session_of_what_no_other_process_reads_has_none(form: str) -> None:
     refusal("SGK192", lambda: sk.SessionSpec.of(source))
 
 
-def test_backends_progress_and_constraints_that_are_code_have_none() -> None:
+def test_backends_progress_and_constraints_that_are_code_have_none():
     kind = sk.get_backend("numpy")
     assert "numpy" in refusal("SGK192", lambda: sk.SessionSpec.of("m.onnx", kind))
     assert "numpy" in refusal("SGK192", lambda: sk.InferenceSession("m.onnx", kind).spec)
@@ -50,7 +50,7 @@ def test_backends_progress_and_constraints_that_are_code_have_none() -> None:
     refusal("SGK192", lambda: sk.SessionSpec.of("m.onnx", "numpy", options=strange))
 
 
-def test_a_session_whose_weights_or_file_changed_has_none() -> None:
+def test_a_session_whose_weights_or_file_changed_has_none():
     save_with_data("big.onnx", 1.0)
     with sk.InferenceSession("big.onnx", "numpy") as session:
         spec = session.spec
@@ -62,7 +62,7 @@ def test_a_session_whose_weights_or_file_changed_has_none() -> None:
         assert "big.onnx" in refusal("SGK192", lambda: session.spec)
 
 
-def test_a_session_of_a_plan_is_not_pickled_nor_copied() -> None:
+def test_a_session_of_a_plan_is_not_pickled_nor_copied():
     found = sk.partition(sk.bind(sk.load("m.onnx"), backend="numpy"))
     with sk.Session(sk.plan(found, sk.compile_subgraphs(found))) as session:
         for way in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -73,7 +73,7 @@ class _Mine(sk.InferenceSession):
     pass
 
 
-def test_a_session_arrives_as_one_that_its_spec_opened() -> None:
+def test_a_session_arrives_as_one_that_its_spec_opened():
     with sk.InferenceSession("m.onnx", "numpy", threads=1) as session:
         feeds = ones_for(session)
         expected = session.run(None, feeds)
@@ -91,7 +91,7 @@ def test_a_session_arrives_as_one_that_its_spec_opened() -> None:
 # -- one session for each process ------------------------------------------------------------
 
 
-def test_get_opens_once_whoever_asks_and_again_once_it_is_closed() -> None:
+def test_get_opens_once_whoever_asks_and_again_once_it_is_closed():
     spec = sk.SessionSpec.of("m.onnx", "numpy", timeout_s=77)
     barrier = threading.Barrier(8)
 
@@ -115,7 +115,7 @@ def test_get_opens_once_whoever_asks_and_again_once_it_is_closed() -> None:
     spec.release()
 
 
-def test_a_forked_child_has_a_session_of_its_own_and_leaves_the_parents_alone() -> None:
+def test_a_forked_child_has_a_session_of_its_own_and_leaves_the_parents_alone():
     spec = sk.SessionSpec.of("m.onnx", "numpy", timeout_s=80)
     mine = spec.get()
 
@@ -131,7 +131,7 @@ def test_a_forked_child_has_a_session_of_its_own_and_leaves_the_parents_alone() 
     spec.release()
 
 
-def test_a_spec_has_its_session_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spec_has_its_session_warmed_up(monkeypatch):
     runs: list[Any] = []
     monkeypatch.setattr(sk.InferenceSession, "warm_up", lambda _, shapes=None: runs.append(shapes))
     sk.SessionSpec.of("m.onnx", "numpy").open().close()

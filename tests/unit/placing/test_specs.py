@@ -27,7 +27,7 @@ DIGEST = "0" * 64
 # -- what a spec is --------------------------------------------------------------------------
 
 
-def test_a_spec_is_what_a_session_with_the_same_arguments_has() -> None:
+def test_a_spec_is_what_a_session_with_the_same_arguments_has():
     arguments: dict[str, Any] = {
         "backend": "numpy",
         "options": {"numpy": {}},
@@ -59,7 +59,7 @@ def test_a_spec_is_what_a_session_with_the_same_arguments_has() -> None:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_spec_is_pickled_small_and_comes_back_equal(protocol: int) -> None:
+def test_a_spec_is_pickled_small_and_comes_back_equal(protocol):
     spec = sk.SessionSpec.of("m.onnx", "numpy,onnxruntime?", {"n": 4}, threads=2, warm_up=True)
     data = pickle.dumps(spec, protocol)
     assert len(data) < 4096
@@ -68,7 +68,7 @@ def test_a_spec_is_pickled_small_and_comes_back_equal(protocol: int) -> None:
         assert (again.shapes["n"], again.settings["threads"], again.warm_up) == (4, 2, True)
 
 
-def test_a_spec_that_engines_should_not_take_along_says_what_is_too_much() -> None:
+def test_a_spec_that_engines_should_not_take_along_says_what_is_too_much():
     pins = [f"layer_{at}/attention/MatMul=numpy" for at in range(150)]
     most = sk.SessionSpec("m.onnx", DIGEST, settings={"pin": pins[:90]})
     assert len(pickle.dumps(most)) < 4096
@@ -107,7 +107,7 @@ _NAMES = st.text(min_size=1, max_size=8)
         ),
     ],
 )
-def test_what_is_no_spec_of_this_schema_is_refused(change: Any, problem: str) -> None:
+def test_what_is_no_spec_of_this_schema_is_refused(change, problem):
     members = json.loads(sk.SessionSpec("m.onnx", DIGEST).to_json())
     if isinstance(change, str):
         del members[change]
@@ -118,7 +118,7 @@ def test_what_is_no_spec_of_this_schema_is_refused(change: Any, problem: str) ->
 
 
 @pytest.mark.parametrize("depth", [30, 450, 900])
-def test_a_spec_is_not_nested_deep(depth: int) -> None:
+def test_a_spec_is_not_nested_deep(depth):
     value: Any = 1
     for _ in range(depth):
         value = {"a": [value]}
@@ -130,7 +130,7 @@ def test_a_spec_is_not_nested_deep(depth: int) -> None:
     )
 
 
-def test_a_member_that_is_there_twice_is_refused() -> None:
+def test_a_member_that_is_there_twice_is_refused():
     text = sk.SessionSpec("m.onnx", DIGEST, settings={"threads": 3}).to_json()
     for twice in (text[:-1] + ', "source": "other.onnx"}', text.replace("3}", '3, "threads": 4}')):
         assert "more than once" in refusal("SGK193", partial(sk.SessionSpec.from_json, twice))
@@ -139,9 +139,7 @@ def test_a_member_that_is_there_twice_is_refused() -> None:
 # -- what travels ----------------------------------------------------------------------------
 
 
-def test_what_holds_here_travels_and_what_is_of_this_machine_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_holds_here_travels_and_what_is_of_this_machine_does_not(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_BACKEND", "numpy")
     monkeypatch.setenv("SUBGRAPH_THREADS", "3")
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", "/their/cache")
@@ -199,7 +197,7 @@ SAID: dict[str, Any] = {
 }
 
 
-def test_every_setting_arrives_as_it_was_said() -> None:
+def test_every_setting_arrives_as_it_was_said():
     left = {"progress", "backend", "model_root"}
     assert set(SETTINGS) - left == set(SAID)
     assert set(OtherSettings.__annotations__) == set(SAID)
@@ -223,9 +221,7 @@ LOOSE = {"limits": "unlimited", "isolate": "none", "max_memory": "100GiB", "time
     ("name", "value", "code"),
     [("LIMITS", "max_nodes=1", "SGK216"), ("MAX_MEMORY", "1KiB", "SGK134")],
 )
-def test_what_a_process_sets_is_a_ceiling_for_specs_from_outside(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, code: str
-) -> None:
+def test_what_a_process_sets_is_a_ceiling_for_specs_from_outside(monkeypatch, name, value, code):
     spec = _of_json(settings=LOOSE)
     spec.open().close()
     monkeypatch.setenv(f"SUBGRAPH_{name}", value)
@@ -235,7 +231,7 @@ def test_what_a_process_sets_is_a_ceiling_for_specs_from_outside(
     sk.SessionSpec.of("m.onnx", "numpy", **LOOSE).open().close()  # a program's own
 
 
-def test_specs_from_outside_keep_what_is_tighter_on_either_side() -> None:
+def test_specs_from_outside_keep_what_is_tighter_on_either_side():
     spec = _of_json(settings={**LOOSE, "limits": "max_nodes=9,max_depth=0", "timeout_s": 50})
     with (
         sk.config(
@@ -258,7 +254,7 @@ def test_specs_from_outside_keep_what_is_tighter_on_either_side() -> None:
         {"trust": True},
     ],
 )
-def test_a_spec_from_outside_names_no_code_and_nothing_to_trust(members: dict[str, Any]) -> None:
+def test_a_spec_from_outside_names_no_code_and_nothing_to_trust(members):
     assert "the spec says" in refusal("SGK126", _of_json(**members).open)
     if "tensorrt" not in str(members):  # which need not run here
         with sk.config(trust_specs=True):
@@ -266,8 +262,8 @@ def test_a_spec_from_outside_names_no_code_and_nothing_to_trust(members: dict[st
 
 
 def test_of_a_file_that_nobody_vouches_for_no_option_travels_that_may_name_code(
-    monkeypatch: pytest.MonkeyPatch, elsewhere: Path
-) -> None:
+    monkeypatch, elsewhere
+):
     monkeypatch.delenv("SUBGRAPH_CONFIG")
     (elsewhere / "subgraphkit.toml").write_text(
         'backend = "numpy"\n[options.tensorrt]\nmodules = "evil"\nprecision = "fp16"\n'
@@ -281,9 +277,7 @@ def test_of_a_file_that_nobody_vouches_for_no_option_travels_that_may_name_code(
         assert sk.SessionSpec.of("m.onnx").options["tensorrt"]["modules"] == "evil"
 
 
-def test_a_source_is_named_from_the_root_or_as_it_was_given(
-    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_source_is_named_from_the_root_or_as_it_was_given(elsewhere, monkeypatch):
     (elsewhere / "models").mkdir()
     (elsewhere / "m.onnx").rename(elsewhere / "models" / "m.onnx")
     full = elsewhere / "models" / "m.onnx"
@@ -305,7 +299,7 @@ def test_a_source_is_named_from_the_root_or_as_it_was_given(
     absent.open(root=elsewhere / "models").close()
 
 
-def test_a_plan_file_travels_by_its_path(elsewhere: Path) -> None:
+def test_a_plan_file_travels_by_its_path(elsewhere):
     tuned = sk.SessionSpec.of("m.onnx", f"@{elsewhere / 'plan.json'}", root=elsewhere)
     assert tuned.backend == "@plan.json"
     assert "plan.json" in refusal("SGK124", lambda: tuned.open(root=elsewhere))
@@ -314,7 +308,7 @@ def test_a_plan_file_travels_by_its_path(elsewhere: Path) -> None:
 # -- digests ---------------------------------------------------------------------------------
 
 
-def test_a_model_that_was_changed_is_refused_with_both_digests() -> None:
+def test_a_model_that_was_changed_is_refused_with_both_digests():
     spec = sk.SessionSpec.of("m.onnx", "numpy")
     onnx.save(parsed(LINEAR, opset=19), "m.onnx")
     found = sk.SessionSpec.of("m.onnx", "numpy").digest
@@ -323,7 +317,7 @@ def test_a_model_that_was_changed_is_refused_with_both_digests() -> None:
     assert found[:12] in text
 
 
-def test_external_data_is_part_of_the_digest() -> None:
+def test_external_data_is_part_of_the_digest():
     save_with_data("big.onnx", 1.0)
     spec = sk.SessionSpec.of("big.onnx", "numpy")
     spec.open().close()
@@ -333,7 +327,7 @@ def test_external_data_is_part_of_the_digest() -> None:
     refusal("SGK194", spec.open)
 
 
-def test_of_a_bundle_the_manifest_is_what_counts() -> None:
+def test_of_a_bundle_the_manifest_is_what_counts():
     with sk.InferenceSession("m.onnx", "numpy") as session:
         session.export("bundle")
     spec = sk.SessionSpec.of("bundle", threads=1)

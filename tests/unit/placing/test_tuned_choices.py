@@ -1,7 +1,6 @@
 """What a tuning compares with, what it allows shorter floats, and what it does not keep."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +9,10 @@ import subgraphkit as sk
 from subgraphkit.errors import BackendUnavailableError, ExecutionError
 from subgraphkit.placing import measuring, tune, tuning
 from tests.unit.placing import made_up
-from tests.unit.placing.made_up import REAL, Clock, Register, bind, chain, homes, summed
+from tests.unit.placing.made_up import REAL, bind, chain, homes, summed
 
 
-def test_the_present_choice_stays_unless_another_is_surely_faster(
-    register: Register, tmp_path: Path
-) -> None:
+def test_the_present_choice_stays_unless_another_is_surely_faster(register, tmp_path):
     for name, seconds in (("a", 1.0), ("b", 0.98), ("c", 3.0)):
         register(name, summed(seconds, seconds))
     alone = {"fallback": "a", "block": [*REAL, "numpy"]}
@@ -31,9 +28,7 @@ def test_the_present_choice_stays_unless_another_is_surely_faster(
     assert [one.backend for one in sk.partition(bind(tmp_path, **alone)).subgraphs] == ["a"]
 
 
-def test_shorter_floats_take_part_within_the_error_allowed(
-    register: Register, tmp_path: Path
-) -> None:
+def test_shorter_floats_take_part_within_the_error_allowed(register, tmp_path):
     register("exact", summed(1, 1))
     register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
     names = "exact,short"
@@ -55,8 +50,8 @@ def test_shorter_floats_take_part_within_the_error_allowed(
 
 
 def test_a_backend_whose_device_cannot_be_tried_takes_part_in_float32_with_a_word(
-    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    register, tmp_path, monkeypatch
+):
     def untried(record: Any, **_: Any) -> sk.ProbeResult:
         raise BackendUnavailableError("SGK104", f"{record.name} is gone", backend=record.name)
 
@@ -67,7 +62,7 @@ def test_a_backend_whose_device_cannot_be_tried_takes_part_in_float32_with_a_wor
     assert "short takes part in float32 alone: short is gone" in found.report()
 
 
-def test_shorter_floats_are_out_where_results_vary(register: Register, tmp_path: Path) -> None:
+def test_shorter_floats_are_out_where_results_vary(register, tmp_path):
     noise = iter(range(1, 10_000))
     register("exact", summed(1, 1))
     register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
@@ -80,9 +75,7 @@ def test_shorter_floats_are_out_where_results_vary(register: Register, tmp_path:
     assert found.figures["best"] != "short:precision=bf16"
 
 
-def test_who_fails_while_its_own_part_is_timed_is_out(
-    register: Register, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_who_fails_while_its_own_part_is_timed_is_out(register, monkeypatch, tmp_path):
     def own_part(*_: object) -> float:
         raise ExecutionError("SGK131", "out of memory", backend="slow")
 
@@ -93,9 +86,7 @@ def test_who_fails_while_its_own_part_is_timed_is_out(
     assert "out of memory" in found.figures["out"]["slow"]
 
 
-def test_regions_that_spend_most_of_the_error_go_back_to_float32(
-    register: Register, tmp_path: Path
-) -> None:
+def test_regions_that_spend_most_of_the_error_go_back_to_float32(register, tmp_path):
     register("exact", summed(1, 1))
     wrong = {"Sigmoid": 0.2, "Tanh": 1e-4}
     register("short", summed(1, 1), short=lambda names: (0.5, max(map(wrong.get, names))))
@@ -108,9 +99,7 @@ def test_regions_that_spend_most_of_the_error_go_back_to_float32(
     assert max(found.figures["errors"], key=lambda one: one["error"])["to"] == "v10"
 
 
-def test_what_other_programs_disturbed_is_told_and_not_kept(
-    register: Register, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_other_programs_disturbed_is_told_and_not_kept(register, clock, monkeypatch, tmp_path):
     for name in ("a", "b"):
         register(name, summed(1, 1))
     monkeypatch.setattr(measuring, "_others_seconds", lambda: clock.now * (os.cpu_count() or 1) / 2)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +14,10 @@ from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.partitioning.plan_files import Placement, read_placement
 from subgraphkit.placing import Tuning, tune, tuning_loop
 from tests.models import parsed
-from tests.unit.placing.made_up import CHAIN, COMPUTED, Clock, Register, bind, chain, homes, summed
+from tests.unit.placing.made_up import CHAIN, COMPUTED, bind, chain, homes, summed
 
 
-def test_what_measures_best_is_kept_found_again_and_written(
-    register: Register, clock: Clock, tmp_path: Path
-) -> None:
+def test_what_measures_best_is_kept_found_again_and_written(register, clock, tmp_path):
     register("left", summed(1, 5))
     register("right", summed(5, 1.5))
     told: list[ProgressEvent] = []
@@ -54,7 +51,7 @@ def test_what_measures_best_is_kept_found_again_and_written(
     assert tune(bind(tmp_path), backends="left,right", again=True).measured
 
 
-def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_path: Path) -> None:
+def test_what_regions_gain_one_by_one_is_not_believed(register, tmp_path):
     def fused(operators: Sequence[str]) -> float:
         return summed(2, 2)(operators) * (0.4 if len(operators) == len(CHAIN.graph.node) else 1.0)
 
@@ -70,8 +67,8 @@ def test_what_regions_gain_one_by_one_is_not_believed(register: Register, tmp_pa
 
 
 def test_the_usual_backend_is_chosen_where_only_the_last_comparison_proves_it(
-    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    register, tmp_path, monkeypatch
+):
     monkeypatch.setattr(tuning_loop, "_USUAL", "usual")
     phases: list[ProgressEvent] = []
     register("a", summed(1, 1))
@@ -85,7 +82,7 @@ def test_the_usual_backend_is_chosen_where_only_the_last_comparison_proves_it(
     assert found.answer.startswith("usual is 1.25 times (1.25 to 1.25) as fast as a.")
 
 
-def test_noise_is_no_gain(register: Register, clock: Clock, tmp_path: Path) -> None:
+def test_noise_is_no_gain(register, clock, tmp_path):
     clock.noise = 0.3
     register("one", summed(2, 2))
     register("other", summed(2.001, 2))
@@ -94,9 +91,7 @@ def test_noise_is_no_gain(register: Register, clock: Clock, tmp_path: Path) -> N
     assert found.gain == 0
 
 
-def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
-    register: Register, tmp_path: Path
-) -> None:
+def test_what_is_wrong_slow_or_broken_is_out_with_a_word(register, tmp_path):
     def broken(operators: Sequence[str]) -> float:
         raise RuntimeError("out of luck")
 
@@ -118,7 +113,7 @@ def test_what_is_wrong_slow_or_broken_is_out_with_a_word(
         tune(bind(tmp_path), backends="wrong")
 
 
-def test_most_are_right_whoever_is_the_fallback(register: Register, tmp_path: Path) -> None:
+def test_most_are_right_whoever_is_the_fallback(register, tmp_path):
     register("odd", summed(0.1, 0.1), off=0.5)
     for name in ("one", "two", "three"):
         register(name, summed(2, 2))
@@ -128,8 +123,8 @@ def test_most_are_right_whoever_is_the_fallback(register: Register, tmp_path: Pa
 
 
 def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
-    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    register, tmp_path, monkeypatch
+):
     """NumPy takes seconds for a DeformConv of this size."""
     model = parsed(
         "agraph (float[1, 64, 20, 20] x) => (float[1, 64, 20, 20] y)"
@@ -149,9 +144,7 @@ def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
     assert "took longer" in found.figures["out"]["numpy"]
 
 
-def test_who_takes_part_of_it_is_tried_with_the_best_alone_behind(
-    register: Register, tmp_path: Path
-) -> None:
+def test_who_takes_part_of_it_is_tried_with_the_best_alone_behind(register, tmp_path):
     register("last", summed(3, 3))
     register("all", summed(2, 2))
     register("some", summed(1, 1), takes=["Tanh"])
@@ -160,9 +153,7 @@ def test_who_takes_part_of_it_is_tried_with_the_best_alone_behind(
     assert found.placement.nodes["some"] == ("v5", "v6", "v7", "v8")
 
 
-def test_who_is_slow_for_what_others_run_for_it_is_tried_with_the_best_behind(
-    register: Register, tmp_path: Path
-) -> None:
+def test_who_is_slow_for_what_others_run_for_it_is_tried_with_the_best_behind(register, tmp_path):
     register("last", summed(3, 300))
     register("all", summed(2, 2))
     register("some", summed(0.5, 0.5), takes=["Sigmoid"])
@@ -171,7 +162,7 @@ def test_who_is_slow_for_what_others_run_for_it_is_tried_with_the_best_behind(
     assert homes(found) == {"some": 12, "all": 1}
 
 
-def test_who_stops_it_gets_the_best_so_far(register: Register, tmp_path: Path) -> None:
+def test_who_stops_it_gets_the_best_so_far(register, tmp_path):
     register("left", summed(1, 5))
     register("right", summed(5, 1.5))
 
@@ -191,15 +182,13 @@ def test_who_stops_it_gets_the_best_so_far(register: Register, tmp_path: Path) -
         tune(bind(tmp_path), backends="left,right", again=True, progress=stop_at("opening"))
 
 
-def test_a_model_without_work_is_placed_without_a_word(tmp_path: Path) -> None:
+def test_a_model_without_work_is_placed_without_a_word(tmp_path):
     model = parsed("agraph () => (float[1] y) { y = Constant<value = float[1] {1}>() }")
     bound = sk.bind(sk.load(model), cache_dir=tmp_path)
     assert tune(bound, backends="numpy", seconds=1).gain == 0
 
 
-def test_a_short_time_is_kept_and_demands_are_refused(
-    register: Register, clock: Clock, tmp_path: Path
-) -> None:
+def test_a_short_time_is_kept_and_demands_are_refused(register, clock, tmp_path):
     register("left", summed(1, 5))
     register("right", summed(5, 1.5))
     found = tune(bind(tmp_path), backends="left,right", seconds=1.0)
@@ -212,7 +201,7 @@ def test_a_short_time_is_kept_and_demands_are_refused(
         tune(bind(tmp_path), backends="@plan.json")
 
 
-def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page() -> None:
+def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page():
     won = [0.91, 0.88, 0.95]
     figures = {
         "complete": True,

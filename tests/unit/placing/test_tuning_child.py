@@ -100,9 +100,7 @@ def first(children: list[Child]) -> Child:
     return children[0]
 
 
-def test_a_session_takes_over_what_was_measured_beside_it(
-    tmp_path: Path, children: list[Child]
-) -> None:
+def test_a_session_takes_over_what_was_measured_beside_it(tmp_path, children):
     options = {"onnxruntime": {"optimization": "basic"}}
     with opened(tmp_path, threads=2, options=options, block=["tvm"]) as session:
         expected = session.run(None, {"x": X})[0]
@@ -129,13 +127,7 @@ def test_a_session_takes_over_what_was_measured_beside_it(
     ("says", "told"),
     [(Child.gone, "its process ended with status -9"), (lambda: "{}", "ValueError")],
 )
-def test_a_session_stays_as_it_is_where_measuring_fails(
-    says: Callable[[], Any],
-    told: str,
-    tmp_path: Path,
-    children: list[Child],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_session_stays_as_it_is_where_measuring_fails(says, told, tmp_path, children, caplog):
     with caplog.at_level(logging.WARNING, "subgraphkit.placement"), opened(tmp_path) as session:
         before, child = homes(session), first(children)
         child.says = says
@@ -147,9 +139,7 @@ def test_a_session_stays_as_it_is_where_measuring_fails(
     assert told in caplog.text
 
 
-def test_closing_ends_the_measuring(
-    tmp_path: Path, children: list[Child], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_closing_ends_the_measuring(tmp_path, children, caplog):
     session = opened(tmp_path)
     child = first(children)
     session.close()
@@ -158,9 +148,7 @@ def test_closing_ends_the_measuring(
     assert not caplog.records
 
 
-def test_first_measures_before_the_session_opens_with_and_without_a_cache(
-    tmp_path: Path, children: list[Child]
-) -> None:
+def test_first_measures_before_the_session_opens_with_and_without_a_cache(tmp_path, children):
     for cache in (True, False):
         with opened(tmp_path, tune="first", cache=cache) as session:
             assert homes(session) == [("numpy", 3), ("onnxruntime", 3)]
@@ -168,9 +156,7 @@ def test_first_measures_before_the_session_opens_with_and_without_a_cache(
     assert not children
 
 
-def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(
-    tmp_path: Path, children: list[Child], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(tmp_path, children, caplog):
     with caplog.at_level(logging.INFO, "subgraphkit.placement"):
         with opened(tmp_path, backend="numpy") as named:
             assert not named.tuning
@@ -191,8 +177,8 @@ def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(
 
 
 def test_who_stops_a_session_that_measures_gets_none_and_no_arrays_no_measuring(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    tmp_path, monkeypatch, caplog
+):
     def stopped(bound: Any, **_: object) -> Any:
         placement = replace(halves(bound).placement, figures={"complete": False})
         return SimpleNamespace(placement=placement)

@@ -34,7 +34,7 @@ def batches(count: int = 3, scale: float = 1.0) -> list[Batch]:
     return [{"x": (scale * rng.standard_normal((5, 4))).astype(np.float32)} for _ in range(count)]
 
 
-def test_every_float_value_that_is_not_constant_gets_a_range() -> None:
+def test_every_float_value_that_is_not_constant_gets_a_range():
     given = batches()
     ranges = calibrate(parsed(CHAIN), given, method="minmax")
     assert sorted(ranges.values) == ["a", "b", "x", "y"]
@@ -47,29 +47,27 @@ def test_every_float_value_that_is_not_constant_gets_a_range() -> None:
     assert ranges.model == content_hash(sk.load(parsed(CHAIN)))
 
 
-def test_the_same_batches_make_the_same_ranges_whatever_fits_into_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_same_batches_make_the_same_ranges_whatever_fits_into_memory(monkeypatch):
     once = calibrate(parsed(CHAIN), batches())
     monkeypatch.setattr(tapping, "_GROUP_BYTES", 1)
     assert calibrate(parsed(CHAIN), (batch for batch in batches())) == once
 
 
-def test_only_the_values_that_were_asked_for_are_looked_at() -> None:
+def test_only_the_values_that_were_asked_for_are_looked_at():
     assert list(calibrate(parsed(CHAIN), batches(), values=["a"]).values) == ["a"]
     with pytest.raises(CallerError, match=r"SGK231.*no float32 value 'zzz'"):
         calibrate(parsed(CHAIN), batches(), values=["zzz"])
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
-def test_a_batch_with_numbers_that_are_none_is_refused_by_its_place(odd: float) -> None:
+def test_a_batch_with_numbers_that_are_none_is_refused_by_its_place(odd):
     spoilt = batches()
     spoilt[1]["x"][0, 0] = odd
     with pytest.raises(CallerError, match=r"SGK234.*batch 2 holds NaN or infinity in input 'x'"):
         calibrate(parsed(CHAIN), spoilt)
 
 
-def test_a_batch_that_leads_to_nan_is_refused_by_the_value() -> None:
+def test_a_batch_that_leads_to_nan_is_refused_by_the_value():
     model = parsed("g (float[N,4] x) => (float[N,4] y) { a = Sub(x, x) y = Div(a, a) }")
     with (
         pytest.raises(CallerError, match=r"SGK234.*batch 1 leads to NaN in value 'y'"),
@@ -78,7 +76,7 @@ def test_a_batch_that_leads_to_nan_is_refused_by_the_value() -> None:
         calibrate(model, batches())
 
 
-def test_an_infinite_mask_has_no_range_and_a_warning_says_so() -> None:
+def test_an_infinite_mask_has_no_range_and_a_warning_says_so():
     body = """g (float[N,4] x) => (float[N,4] y)
     { z = Sub(x, x) o = Exp(z) i = Div(o, z) m = Max(x, i) y = Min(x, m) }"""
     told = pytest.warns(SubgraphkitWarning, match=r"2 values were infinite.*'i', 'm'")
@@ -87,12 +85,12 @@ def test_an_infinite_mask_has_no_range_and_a_warning_says_so() -> None:
     assert sorted(ranges.values) == ["o", "x", "y", "z"]
 
 
-def test_no_batch_is_refused() -> None:
+def test_no_batch_is_refused():
     with pytest.raises(CallerError, match=r"SGK234.*no batch"):
         calibrate(parsed(CHAIN), [])
 
 
-def test_ranges_are_stored_and_read(tmp_path: Path) -> None:
+def test_ranges_are_stored_and_read(tmp_path):
     ranges = calibrate(parsed(CHAIN), batches())
     ranges.save(tmp_path / "ranges.json")
     assert Ranges.load(tmp_path / "ranges.json") == ranges
@@ -118,13 +116,13 @@ def test_ranges_are_stored_and_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_damaged_ranges_are_refused(text: str, tmp_path: Path) -> None:
+def test_damaged_ranges_are_refused(text, tmp_path):
     (tmp_path / "ranges.json").write_text(text)
     with pytest.raises(CallerError, match=r"SGK233.*ranges.json"):
         Ranges.load(tmp_path / "ranges.json")
 
 
-def test_ranges_tell_how_well_int8_holds_a_value() -> None:
+def test_ranges_tell_how_well_int8_holds_a_value():
     ranges = calibrate(parsed(CHAIN), batches(20))
     known = ranges.values["x"].snr_db
     assert known is not None
@@ -132,7 +130,7 @@ def test_ranges_tell_how_well_int8_holds_a_value() -> None:
     assert ranges.values["y"].snr_db is None  # it was always 0
 
 
-def test_ranges_of_another_model_are_told() -> None:
+def test_ranges_of_another_model_are_told():
     ranges = calibrate(parsed(CHAIN), batches())
     ranges.check_model(sk.load(parsed(CHAIN)))
     with pytest.raises(CallerError, match=r"SGK232.*belong to a model with hash"):
@@ -145,7 +143,7 @@ def cache(tmp_path: Path, *lines: str) -> Path:
     return path
 
 
-def test_a_calibration_cache_holds_scales_as_bits(tmp_path: Path) -> None:
+def test_a_calibration_cache_holds_scales_as_bits(tmp_path):
     bits = struct.pack(">f", 0.02).hex()
     found = read_calibration_cache(cache(tmp_path, f"a: {bits}", f"x: 0: {bits}"))
     assert found.values["a"] == Range(pytest.approx(2.54), "imported")
@@ -162,13 +160,13 @@ def test_a_calibration_cache_holds_scales_as_bits(tmp_path: Path) -> None:
         ("first: 3f800000", "line 3 names 'first' again"),
     ],
 )
-def test_a_damaged_cache_is_refused_with_its_line(line: str, why: str, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_refused_with_its_line(line, why, tmp_path):
     with pytest.raises(CallerError, match="SGK233") as caught:
         read_calibration_cache(cache(tmp_path, "first: 3f800000", line))
     assert why in str(caught.value)
 
 
-def test_every_batch_is_reported_to_whoever_asks() -> None:
+def test_every_batch_is_reported_to_whoever_asks():
     told: list[ProgressEvent] = []
     calibrate(parsed(CHAIN), list(batches()), progress=Progress(told.append))
     count = len(told)
@@ -177,7 +175,7 @@ def test_every_batch_is_reported_to_whoever_asks() -> None:
     assert told[-1] == ProgressEvent("calibrating", count, None)
 
 
-def test_a_calibration_that_is_cancelled_stops_after_the_batch_under_way() -> None:
+def test_a_calibration_that_is_cancelled_stops_after_the_batch_under_way():
     told: list[ProgressEvent] = []
 
     def listen(event: ProgressEvent) -> None:
@@ -204,7 +202,7 @@ def int8_error(elements: Any, threshold: float) -> float:
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["normal", "laplace", "uniform", "outliers"]))
-def test_the_threshold_of_least_error_is_nearly_the_best_there_is(seed: int, kind: str) -> None:
+def test_the_threshold_of_least_error_is_nearly_the_best_there_is(seed, kind):
     rng = np.random.default_rng(seed)
     drawn = {
         "normal": lambda: rng.standard_normal(20000),
@@ -221,7 +219,7 @@ def test_the_threshold_of_least_error_is_nearly_the_best_there_is(seed: int, kin
     assert seen.snr_db(threshold) == pytest.approx(measured, abs=0.3)
 
 
-def test_a_few_huge_elements_leave_int8_little_of_the_rest() -> None:
+def test_a_few_huge_elements_leave_int8_little_of_the_rest():
     rng = np.random.default_rng(0)
     calm = rng.standard_normal(50000)
     wild = calm.copy()
@@ -235,7 +233,7 @@ def test_a_few_huge_elements_leave_int8_little_of_the_rest() -> None:
     assert histogram_of(np.zeros(4)).snr_db(1.0) == math.inf
 
 
-def test_a_percentile_leaves_the_largest_out() -> None:
+def test_a_percentile_leaves_the_largest_out():
     seen = histogram_of(np.arange(1, 10_001))
     threshold, _ = threshold_of(seen, "percentile", 99.0)
     assert threshold == pytest.approx(9900, abs=2 * seen.width)
@@ -243,19 +241,19 @@ def test_a_percentile_leaves_the_largest_out() -> None:
 
 
 @pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])
-def test_values_that_are_always_zero_have_the_threshold_zero(method: Any) -> None:
+def test_values_that_are_always_zero_have_the_threshold_zero(method):
     assert threshold_of(histogram_of(np.zeros(1000)), method, 99.99)[0] == 0.0
     assert threshold_of(Histogram(), method, 99.99)[0] == 0.0
 
 
-def test_a_value_that_is_nearly_always_zero_keeps_the_rest() -> None:
+def test_a_value_that_is_nearly_always_zero_keeps_the_rest():
     rest = np.zeros(100_000)
     rest[:5] = 2.0
     assert threshold_of(histogram_of(rest), "percentile", 99.0)[0] == 2.0
 
 
 @given(st.lists(st.lists(st.floats(-(2.0**60), 2.0**60, width=32), min_size=1), min_size=1))
-def test_growing_counts_every_element_in_the_bin_it_belongs_to(batches: list[list[float]]) -> None:
+def test_growing_counts_every_element_in_the_bin_it_belongs_to(batches):
     seen = histogram_of(*batches)
     sizes = np.abs(np.concatenate([np.asarray(b, np.float32) for b in batches]).astype(float))
     assert seen.samples == sizes.size
@@ -269,7 +267,7 @@ def test_growing_counts_every_element_in_the_bin_it_belongs_to(batches: list[lis
         assert below <= edges[place] <= below + near.sum()
 
 
-def test_what_cannot_be_a_method_is_refused() -> None:
+def test_what_cannot_be_a_method_is_refused():
     with pytest.raises(CallerError, match=r"SGK231.*expected one of 'mse'"):
         check_method("best", 99)
     with pytest.raises(CallerError, match=r"SGK231.*percentile is 0"):

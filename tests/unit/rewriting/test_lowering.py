@@ -39,7 +39,7 @@ def _types(done: Rewriting) -> dict[str, int]:
 CHAIN = "g (float[2] x) => (float[2] y) { a = Relu(x)  b = Neg(a)  y = Abs(b) }"
 
 
-def test_nodes_compute_low_while_inputs_and_outputs_keep_names_and_types() -> None:
+def test_nodes_compute_low_while_inputs_and_outputs_keep_names_and_types():
     done = _rewritten(CHAIN)
     types = _types(done)
     assert [types[name] for name in "xyab"] == [1, 1, 10, 10]
@@ -48,7 +48,7 @@ def test_nodes_compute_low_while_inputs_and_outputs_keep_names_and_types() -> No
     assert done.lowered == ("a", "b", "y")
 
 
-def test_an_output_that_is_read_inside_is_cast_for_the_caller_alone() -> None:
+def test_an_output_that_is_read_inside_is_cast_for_the_caller_alone():
     body = "g (float[2] x) => (float[2] a, float[2] y) { a = Relu(x)  y = Neg(a) }"
     done = _rewritten(body)
     neg = next(node for node in done.model.graph.node if node.op_type == "Neg")
@@ -56,7 +56,7 @@ def test_an_output_that_is_read_inside_is_cast_for_the_caller_alone() -> None:
     assert _operators(done)["Cast"] == 3
 
 
-def test_a_shared_weight_is_converted_once_and_stays_where_float32_is_read() -> None:
+def test_a_shared_weight_is_converted_once_and_stays_where_float32_is_read():
     body = """g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1, 2, 3, 4}>
     { a = MatMul(x, w)  b = MatMul(a, w)  c = Relu(b)  y = CumSum(c, axis)  }"""
     body = body.replace("<float", "<int64 axis = {0}, float")
@@ -72,7 +72,7 @@ def test_a_shared_weight_is_converted_once_and_stays_where_float32_is_read() -> 
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
-def test_what_leads_to_a_rounding_stays_up_to_what_looks_it_up(precision: str) -> None:
+def test_what_leads_to_a_rounding_stays_up_to_what_looks_it_up(precision):
     body = """g (int64[4] n, float[99,2] table, float[4,2] x) => (float[4,2] y)
     <float k = {7.3}, float one = {1}>
     { f = Cast <to = 1> (n) a = Add(f, one) l = Log(a) m = Mul(l, k) i = Cast <to = 7> (m)
@@ -85,7 +85,7 @@ def test_what_leads_to_a_rounding_stays_up_to_what_looks_it_up(precision: str) -
     assert set(_kept(plain).values()) == {"rounding"}
 
 
-def test_scales_of_resize_stay_float32() -> None:
+def test_scales_of_resize_stay_float32():
     body = """g (float[1,1,2,2] x) => (float[1,1,4,4] y) <float[4] s = {1, 1, 2, 2}>
     { y = Resize(x, , s) }"""
     done = _rewritten(body)
@@ -94,7 +94,7 @@ def test_scales_of_resize_stay_float32() -> None:
     assert [types[resize.input[0]], types[resize.input[2]]] == [10, 1]
 
 
-def test_bodies_and_what_they_read_stay_float32() -> None:
+def test_bodies_and_what_they_read_stay_float32():
     body = """g (bool c, float[2] x) => (float[2] y) {
       a = Relu(x)
       b = If (c) <then_branch = t () => (float[2] p) { p = Neg(a) },
@@ -112,20 +112,20 @@ MASKED = """g (float[1,4] x, float[1,4] m) => (float[1,4] y) <float low = {-3.0e
 { a = Relu(x)  b = Mul(m, low)  c = Add(a, b)  d = Softmax(c)  y = Relu(d) }"""
 
 
-def test_a_mask_beyond_the_range_is_kept_up_to_the_softmax_that_reads_it() -> None:
+def test_a_mask_beyond_the_range_is_kept_up_to_the_softmax_that_reads_it():
     done = _rewritten(MASKED)
     assert _kept(done) == {"b": "weights", "c": "reaches", "d": "reaches"}
     assert done.lowered == ("a", "y")
     assert "b" not in _kept(_rewritten(MASKED, "bf16"))
 
 
-def test_a_weight_that_would_vanish_is_kept() -> None:
+def test_a_weight_that_would_vanish_is_kept():
     body = "g (float[2] x) => (float[2] y) <float w = {1e-9}> { y = Mul(x, w) }"
     assert _kept(_rewritten(body)) == {"y": "tiny"}
     assert _kept(_rewritten(body, "bf16")) == {}
 
 
-def test_values_seen_to_be_large_are_kept_in_fp16_alone() -> None:
+def test_values_seen_to_be_large_are_kept_in_fp16_alone():
     ranges = Ranges({"a": Range(600.0, "minmax", 2, -600.0, 1.0)})
     assert _kept(_rewritten(CHAIN, ranges=ranges)) == {"a": "activation", "b": "activation"}
     allowed = Precision("fp16", data_max=1000)
@@ -139,7 +139,7 @@ def test_values_seen_to_be_large_are_kept_in_fp16_alone() -> None:
     ("s = Mul(x, x) m = ReduceMean(s) r = Sqrt(m) y = Div(x, r)", set("smr")),
     ("m = ReduceMean(x) y = Sub(x, m)", set()),
 ])  # fmt: skip
-def test_normalisations_are_kept_in_fp16(line: str, kept: set[str]) -> None:
+def test_normalisations_are_kept_in_fp16(line, kept):
     body = (
         f"g (float[2,2] x) => (float[2,2] y) <float[2] w = {{1, 1}}, float two = {{2}}> {{{line}}}"
     )
@@ -148,7 +148,7 @@ def test_normalisations_are_kept_in_fp16(line: str, kept: set[str]) -> None:
     assert _kept(_rewritten(body, "bf16")) == {}
 
 
-def test_a_softmax_over_a_long_axis_is_kept_in_fp16() -> None:
+def test_a_softmax_over_a_long_axis_is_kept_in_fp16():
     for length, codes in ((2049, ["softmax"]), (2048, [])):
         body = f"g (float[1,{length}] x) => (float[1,{length}] y) {{ y = Softmax(x) }}"
         assert list(_kept(_rewritten(body)).values()) == codes
@@ -163,7 +163,7 @@ def test_a_softmax_over_a_long_axis_is_kept_in_fp16() -> None:
         ("r = ReduceSum<keepdims=1>(x, axis) y = Mul(r, one)", 8),
     ],
 )
-def test_sums_of_more_terms_than_allowed_are_kept(line: str, terms: int) -> None:
+def test_sums_of_more_terms_than_allowed_are_kept(line, terms):
     numbers = ", ".join(["1"] * 64)
     body = f"""g (float[8,8] x) => (float[a,b] y)
     <float[8,8] w = {{{numbers}}}, float one = {{1}}, int64[1] axis = {{1}}> {{ {line} }}"""
@@ -172,7 +172,7 @@ def test_sums_of_more_terms_than_allowed_are_kept(line: str, terms: int) -> None
     assert list(kept.values()) == ["reduction"]
 
 
-def test_the_caller_says_what_to_keep_by_operator_and_what_alone_to_rewrite() -> None:
+def test_the_caller_says_what_to_keep_by_operator_and_what_alone_to_rewrite():
     assert _kept(_rewritten(CHAIN, Precision("fp16", keep=("Ne.",)))) == {"b": "user"}
     only = _rewritten(CHAIN, Precision("fp16", only=("Neg",)))
     assert only.lowered == ("b",)
@@ -180,7 +180,7 @@ def test_the_caller_says_what_to_keep_by_operator_and_what_alone_to_rewrite() ->
         Precision("fp16", keep=("(",))
 
 
-def test_an_operator_that_onnx_does_not_define_is_kept() -> None:
+def test_an_operator_that_onnx_does_not_define_is_kept():
     body = "g (float[2] x) => (float[2] y) { a = Relu(x) b = com.acme.Odd(a) y = Relu(b) }"
     model = parsed(body, header='"" : 18, "com.acme" : 1')
     model.graph.value_info.append(helper.make_tensor_value_info("b", 1, [2]))
@@ -190,7 +190,7 @@ def test_an_operator_that_onnx_does_not_define_is_kept() -> None:
     assert done.model.graph.value_info[0].type.tensor_type.elem_type == 1
 
 
-def test_nodes_that_only_move_values_between_kept_ones_cost_no_casts() -> None:
+def test_nodes_that_only_move_values_between_kept_ones_cost_no_casts():
     body = """g (float[2,3] x) => (float[3,2] y) <int64 i = {0}>
     { a = CumSum(x, i) b = Transpose(a) c = Identity(b) y = CumSum(c, i) }"""
     done = _rewritten(body)
@@ -198,7 +198,7 @@ def test_nodes_that_only_move_values_between_kept_ones_cost_no_casts() -> None:
     assert done.casts == 0
 
 
-def test_what_was_widened_before_is_not_cast_back() -> None:
+def test_what_was_widened_before_is_not_cast_back():
     body = """g (float16[2] x) => (float16[2] y)
     { a = Cast<to=1>(x) b = Relu(a) y = Cast<to=10>(b) }"""
     done = _rewritten(body)
@@ -211,7 +211,7 @@ QUANTIZED = """g (float[2] x) => (float[2] y) <float s = {%s}, int8 z = {0}>
 { a = Relu(x) q = QuantizeLinear(a, s, z) d = DequantizeLinear(q, s, z) y = Neg(d) }"""
 
 
-def test_scales_of_quantisation_follow_the_values_around_and_the_opset_is_raised_for_it() -> None:
+def test_scales_of_quantisation_follow_the_values_around_and_the_opset_is_raised_for_it():
     done = _rewritten(QUANTIZED % 0.5, opset=13)
     assert done.was_quantized
     assert done.notes[0] == "the operator set is now 19"
@@ -220,7 +220,7 @@ def test_scales_of_quantisation_follow_the_values_around_and_the_opset_is_raised
     assert [types[name] for name in ("a", "q", "d")] == [10, 3, 10]
 
 
-def test_a_scale_with_too_few_digits_in_fp16_keeps_the_pair() -> None:
+def test_a_scale_with_too_few_digits_in_fp16_keeps_the_pair():
     done = _rewritten(QUANTIZED % 1e-6, opset=19)
     assert _kept(done) == {"q": "scale", "d": "scale"}
 
@@ -228,7 +228,7 @@ def test_a_scale_with_too_few_digits_in_fp16_keeps_the_pair() -> None:
 CONV = "g (float[1,1,3,3] x) => (float[1,1,3,3] y) <float[1,1,1,1] w = {2}> { y = Conv(x, w) }"
 
 
-def test_the_operator_set_is_raised_where_bf16_needs_it_and_nowhere_else() -> None:
+def test_the_operator_set_is_raised_where_bf16_needs_it_and_nowhere_else():
     done = _rewritten(CONV, "bf16", opset=17)
     assert done.lowered == ("y",)
     assert done.model.opset_import[0].version == 22
@@ -236,7 +236,7 @@ def test_the_operator_set_is_raised_where_bf16_needs_it_and_nowhere_else() -> No
     assert _rewritten(CHAIN, "bf16", opset=17).model.opset_import[0].version == 17
 
 
-def test_nodes_are_kept_where_the_operator_set_cannot_be_raised() -> None:
+def test_nodes_are_kept_where_the_operator_set_cannot_be_raised():
     body = """g (float[1,1,3,3] x) => (float[1,1,3,3] y)
     <float[1,1,1,1] w = {2}, float[1,3,3] s = {1, 1, 1, 1, 1, 1, 1, 1, 1}>
     { a = Conv(x, w) b = BatchNormalization<spatial=0>(a, s, s, s, s) y = Neg(b) }"""
@@ -246,7 +246,7 @@ def test_nodes_are_kept_where_the_operator_set_cannot_be_raised() -> None:
     assert done.lowered == ()
 
 
-def test_a_subgraph_is_rewritten_with_its_weights_beside_it() -> None:
+def test_a_subgraph_is_rewritten_with_its_weights_beside_it():
     weight = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
     model = parsed("g (float[3,64] x) => (float[3,32] y) <float[1,1] w = {1}> { y = MatMul(x, w) }")
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight, "w"))
@@ -264,7 +264,7 @@ def test_a_subgraph_is_rewritten_with_its_weights_beside_it() -> None:
     assert list(unchanged.weights) == ["w"]
 
 
-def test_an_initializer_that_callers_may_override_keeps_its_type() -> None:
+def test_an_initializer_that_callers_may_override_keeps_its_type():
     model = parsed("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Mul(x, w) }")
     model.graph.input.append(helper.make_tensor_value_info("w", 1, [2]))
     done = rewrite(model, "fp16")
@@ -276,7 +276,7 @@ def test_an_initializer_that_callers_may_override_keeps_its_type() -> None:
         np.testing.assert_array_equal(session.run(None, {"x": x, "w": x * 5})[0], [5, 5])
 
 
-def test_an_unknown_precision_is_refused() -> None:
+def test_an_unknown_precision_is_refused():
     with pytest.raises(CallerError, match=r"SGK231.*'fp4', expected one of 'fp16', .*'fp8'"):
         rewrite(parsed(CHAIN), "fp4")
     with pytest.raises(CallerError, match=r"SGK231.*high_precision is 'half'"):

@@ -32,16 +32,14 @@ def _codes(done: Rewriting) -> dict[str, str]:
      "never"),
     ("g (float[3,5] x, int64[3] t) => (float y) {y = SoftmaxCrossEntropyLoss(x, t)}", 18, "never"),
 ])  # fmt: skip
-def test_an_operator_that_cannot_take_the_type_stays(
-    precision: str, body: str, opset: int, code: str
-) -> None:
+def test_an_operator_that_cannot_take_the_type_stays(precision, body, opset, code):
     done = _checked(parsed(body, opset), precision)
     assert _codes(done) == {"y": code}
     assert done.casts == 0
 
 
 @SHORT
-def test_a_tensor_in_an_attribute_states_the_type(precision: str) -> None:
+def test_a_tensor_in_an_attribute_states_the_type(precision):
     facts: dict[str, Any] = {
         "nodes_splits": numpy_helper.from_array(np.ones(1, np.float32)),
         "leaf_weights": numpy_helper.from_array(np.ones(2, np.float32)),
@@ -63,13 +61,13 @@ def test_a_tensor_in_an_attribute_states_the_type(precision: str) -> None:
     assert done.casts == 0
 
 
-def test_a_product_of_all_elements_is_kept_in_fp16_alone() -> None:
+def test_a_product_of_all_elements_is_kept_in_fp16_alone():
     body = "g (float[9] x) => (float[1] y) { y = ReduceProd(x) }"
     assert _codes(_checked(parsed(body), "fp16")) == {"y": "normalisation"}
     assert _codes(_checked(parsed(body), "bf16")) == {}
 
 
-def test_a_limit_that_nothing_reaches_keeps_the_clip_and_nobody_behind_it() -> None:
+def test_a_limit_that_nothing_reaches_keeps_the_clip_and_nobody_behind_it():
     body = """g (float[2] x) => (float[2] y) <float zero = {0}, float most = {3.4028234e38}>
     { a = Clip(x, zero, most) b = Add(a, a) y = Neg(b) }"""
     done = _checked(parsed(body), "fp16")
@@ -77,7 +75,7 @@ def test_a_limit_that_nothing_reaches_keeps_the_clip_and_nobody_behind_it() -> N
     assert done.lowered == ("b", "y")
 
 
-def test_no_new_name_is_one_that_a_body_has() -> None:
+def test_no_new_name_is_one_that_a_body_has():
     body = """g (float[2] x, bool b) => (float[2] y) {
       n = Neg(x)
       z = If (b) <then_branch = t () => (float[2] p) { x_float16 = Abs(x) p = Neg(x_float16) },
@@ -89,9 +87,7 @@ def test_no_new_name_is_one_that_a_body_has() -> None:
 
 
 @pytest.mark.parametrize(("opset", "codes"), [(12, {"y": "softmax"}), (13, {})])
-def test_an_old_softmax_sums_over_all_axes_from_its_own_on(
-    opset: int, codes: dict[str, str]
-) -> None:
+def test_an_old_softmax_sums_over_all_axes_from_its_own_on(opset, codes):
     body = "g (float[1,2,1025] x) => (float[1,2,1025] y) { y = Softmax(x) }"
     assert _codes(_checked(parsed(body, opset), "fp16")) == codes
 
@@ -112,7 +108,7 @@ def _kept(done: Rewriting, code: str) -> set[str]:
 
 
 @SHORT
-def test_scales_that_are_computed_stay_while_what_is_resized_does_not(precision: str) -> None:
+def test_scales_that_are_computed_stay_while_what_is_resized_does_not(precision):
     model = parsed("""g (float[1,1,61,61] x, int64[4] wanted) => (float[1,1,h,w] y)
     { s = Shape(x) f = Cast <to = 1> (s) t = Cast <to = 1> (wanted) k = Div(t, f)
       y = Resize(x, , k) }""")
@@ -131,7 +127,7 @@ ROTARY = """g (int64[1,n] p, float[1,n,4] q) => (float[1,n,4] y)
 
 
 @SHORT
-def test_angles_stay_back_to_the_position_they_are_made_from(precision: str) -> None:
+def test_angles_stay_back_to_the_position_they_are_made_from(precision):
     done = _rewritten(parsed(ROTARY), precision)
     assert _kept(done, "angle") == set("uabec")
     assert done.lowered == ("y",)
@@ -140,7 +136,7 @@ def test_angles_stay_back_to_the_position_they_are_made_from(precision: str) -> 
     assert error <= {"fp16": 2**-11, "bf16": 2**-8}[precision]
 
 
-def test_a_product_that_sums_is_where_the_way_back_from_an_angle_ends() -> None:
+def test_a_product_that_sums_is_where_the_way_back_from_an_angle_ends():
     model = parsed("""g (float[2,4] x, float[4,4] w) => (float[2,4] y)
     { a = MatMul(x, w) b = Neg(a) y = Sin(b) }""")
     done = _rewritten(model, "fp16")
@@ -148,7 +144,7 @@ def test_a_product_that_sums_is_where_the_way_back_from_an_angle_ends() -> None:
     assert done.lowered == ("a",)
 
 
-def test_a_depth_that_is_a_float_stays() -> None:
+def test_a_depth_that_is_a_float_stays():
     model = parsed("""g (int64[3] i, float d) => (float[3,k] y)
     <float[2] v = {0, 1}, float one = {1}> { e = Add(d, one) y = OneHot(i, e, v) }""")
     done = _rewritten(model, "bf16")
@@ -167,7 +163,7 @@ def test_a_depth_that_is_a_float_stays() -> None:
         "t = ReduceMin <axes = [1], keepdims = 1> (w)",
     ],
 )
-def test_a_mask_stays_finite_whatever_moves_it(line: str) -> None:
+def test_a_mask_stays_finite_whatever_moves_it(line):
     model = parsed(
         f"""g (float[2,4] x, int64[2,4] k) => (float[2,4] y)
         <float n = {{-3.4e38}}, float one = {{1}}, bool[2] both = {{1, 1}}>

@@ -42,7 +42,7 @@ def activated(net: Net, value: str, kind: str) -> str:
         *("Softmax", "gelu", "layernorm", "Transpose"),
     ],
 )
-def test_nothing_lies_between_a_product_and_what_follows_it_in_its_kernel(kind: str) -> None:
+def test_nothing_lies_between_a_product_and_what_follows_it_in_its_kernel(kind):
     net = Net([1, 16, 16, 16])
     a = net.add("Conv", ["x", kernel(16, 16)], "a")
     e = activated(net, a, kind)
@@ -56,7 +56,7 @@ def test_nothing_lies_between_a_product_and_what_follows_it_in_its_kernel(kind: 
     assert [n.op_type for n in done.model.graph.node].count("QuantizeLinear") == 2
 
 
-def test_the_stream_that_a_transformer_adds_to_stays_as_it_is() -> None:
+def test_the_stream_that_a_transformer_adds_to_stays_as_it_is():
     net = Net([4, 32])
     a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
     b = net.add("Add", [a, np.ones(32)], "b")
@@ -65,7 +65,7 @@ def test_the_stream_that_a_transformer_adds_to_stays_as_it_is() -> None:
     assert sources(done)["y"] == ["", "Add"]
 
 
-def test_a_product_whose_input_int8_would_hold_badly_stays_unless_that_is_allowed() -> None:
+def test_a_product_whose_input_int8_would_hold_badly_stays_unless_that_is_allowed():
     net = Net([4, 32])
     a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
     net.add("MatMul", [a, RNG.standard_normal((32, 32))], "y")
@@ -89,13 +89,13 @@ def residual(first: str, second: str | None) -> onnx.ModelProto:
     return net.model(net.add("Add", [shortcut, b], "y"))
 
 
-def test_only_the_shortcut_of_a_residual_add_is_quantized() -> None:
+def test_only_the_shortcut_of_a_residual_add_is_quantized():
     done = quantized(residual("b", None), ranges_of(r=1, ra=1, b=1))
     assert sources(done)["y"] == [DQ, "Conv"]
     assert "y" in done.quantized
 
 
-def test_a_sum_of_values_that_no_product_makes_is_left_alone() -> None:
+def test_a_sum_of_values_that_no_product_makes_is_left_alone():
     net = Net([1, 16, 4, 4])
     a = net.add("Conv", ["x", kernel(16, 16)], "a")
     r = net.add("Relu", [a], "r")
@@ -103,7 +103,7 @@ def test_a_sum_of_values_that_no_product_makes_is_left_alone() -> None:
     assert sources(done)["y"] == ["Relu", ""]
 
 
-def test_values_that_a_concat_joins_share_one_scale() -> None:
+def test_values_that_a_concat_joins_share_one_scale():
     net = Net([1, 16, 4, 4])
     a, b = (net.add("Relu", [net.add("Neg", ["x"], f"n{i}")], f"r{i}") for i in "ab")
     net.add("Conv", [a, kernel(16, 16)], "ya")

@@ -1,7 +1,5 @@
 """int8: where QuantizeLinear and DequantizeLinear go, with which scales, and where they do not."""
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import onnx
@@ -25,7 +23,7 @@ from tests.unit.rewriting.quantizing_nets import (
 )
 
 
-def test_inputs_of_products_are_quantized_and_nothing_between_fusion_partners() -> None:
+def test_inputs_of_products_are_quantized_and_nothing_between_fusion_partners():
     net = Net(["N", 16, 4, 4])
     a = net.add("Conv", ["x", kernel(16, 16), np.ones(16)], "a")
     b = net.add("Relu", [a], "b")
@@ -41,7 +39,7 @@ def test_inputs_of_products_are_quantized_and_nothing_between_fusion_partners() 
     assert scale_of(done, "b") == pytest.approx(0.01)
 
 
-def test_weights_are_int8_initializers_with_a_scale_per_channel() -> None:
+def test_weights_are_int8_initializers_with_a_scale_per_channel():
     weight = kernel(16, 16)
     weight[3] = 0
     net = Net([1, 16, 4, 4])
@@ -61,7 +59,7 @@ def test_weights_are_int8_initializers_with_a_scale_per_channel() -> None:
     assert "w0" not in constants
 
 
-def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels() -> None:
+def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels():
     weight = kernel(16, 16)
     net = Net([1, 16, 8, 8])
     a = net.add("Conv", ["x", weight], "a")
@@ -95,9 +93,7 @@ def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels() -> Non
         ("MatMul", (16, 24), {}, 1),
     ],
 )
-def test_the_axis_of_the_scales_is_that_of_the_results(
-    operator: str, weight: tuple[int, ...], attributes: dict[str, int], axis: int
-) -> None:
+def test_the_axis_of_the_scales_is_that_of_the_results(operator, weight, attributes, axis):
     net = Net([4, 16, *weight[2:]])
     net.add(operator, ["x", RNG.standard_normal(weight)], "y", **attributes)
     done = quantized(net.model("y"), ranges_of(x=1))
@@ -107,7 +103,7 @@ def test_the_axis_of_the_scales_is_that_of_the_results(
     assert length == 24
 
 
-def test_a_value_is_quantized_once_and_other_readers_get_it_whole() -> None:
+def test_a_value_is_quantized_once_and_other_readers_get_it_whole():
     net = Net([1, 16, 4, 4])
     r = net.add("Relu", ["x"], "r")
     for name in "ab":
@@ -129,9 +125,7 @@ def test_a_value_is_quantized_once_and_other_readers_get_it_whole() -> None:
         (16, 16, 1, 1, ""),
     ],
 )
-def test_convolutions_that_do_not_pay_stay(
-    made: int, read: int, group: int, size: int, code: str
-) -> None:
+def test_convolutions_that_do_not_pay_stay(made, read, group, size, code):
     net = Net([1, read, 8, 8])
     r = net.add("Relu", ["x"], "r")
     net.add("Conv", [r, kernel(made, read // group, size)], "y", group=group)
@@ -140,7 +134,7 @@ def test_convolutions_that_do_not_pay_stay(
     assert bool(done.quantized) is not bool(code)
 
 
-def test_a_first_convolution_of_a_picture_is_quantized_if_its_channels_divide_by_eight() -> None:
+def test_a_first_convolution_of_a_picture_is_quantized_if_its_channels_divide_by_eight():
     for made, names in ((24, ("y",)), (20, ())):
         net = Net([1, 3, 8, 8])
         net.add("Conv", ["x", kernel(made, 3, 3)], "y")
@@ -157,9 +151,7 @@ def test_a_first_convolution_of_a_picture_is_quantized_if_its_channels_divide_by
         ("Gemm", (32, 1), (32, 32), "small"),  # a column that is read as a row is a vector
     ],
 )
-def test_matrix_products_that_do_not_pay_stay(
-    operator: str, shape: Any, weight: Any, code: str
-) -> None:
+def test_matrix_products_that_do_not_pay_stay(operator, shape, weight, code):
     net = Net(shape)
     turned = {"transA": 1} if operator == "Gemm" else {}
     net.add(operator, ["x", RNG.standard_normal(weight)], "y", **turned)
@@ -167,7 +159,7 @@ def test_matrix_products_that_do_not_pay_stay(
     assert [one.code for one in done.kept] == ([code] if code else [])
 
 
-def test_products_of_two_computed_values_and_unknown_ranges_stay_with_their_reason() -> None:
+def test_products_of_two_computed_values_and_unknown_ranges_stay_with_their_reason():
     net = Net([32, 32])
     a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
     b = net.add("MatMul", [a, a], "b")
@@ -180,7 +172,7 @@ def test_products_of_two_computed_values_and_unknown_ranges_stay_with_their_reas
     assert done.quantized == ("a",)
 
 
-def test_a_normalisation_is_folded_before_the_weights_are_measured() -> None:
+def test_a_normalisation_is_folded_before_the_weights_are_measured():
     net = Net([1, 16, 4, 4])
     a = net.add("Conv", ["x", kernel(16, 16), RNG.standard_normal(16)], "a")
     facts = [RNG.uniform(0.5, 2, 16), RNG.standard_normal(16), RNG.standard_normal(16)]
@@ -202,8 +194,8 @@ def test_a_normalisation_is_folded_before_the_weights_are_measured() -> None:
     [("Conv", kernel(16, 16), 1, "ya"), ("ConvTranspose", kernel(16, 8), 2, "y")],
 )
 def test_a_normalisation_stays_where_others_read_its_value_or_behind_transposed_groups(
-    operator: str, weight: Any, group: int, outputs: str
-) -> None:
+    operator, weight, group, outputs
+):
     net = Net([1, 16, 4, 4])
     a = net.add(operator, ["x", weight], "a", group=group)
     net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
@@ -211,7 +203,7 @@ def test_a_normalisation_stays_where_others_read_its_value_or_behind_transposed_
     assert "BatchNormalization" in {node.op_type for node in done.model.graph.node}
 
 
-def test_the_rest_may_be_fp16_with_the_scales_in_it() -> None:
+def test_the_rest_may_be_fp16_with_the_scales_in_it():
     net = Net([1, 16, 4, 4])
     a = net.add("Conv", ["x", kernel(16, 16)], "a")
     net.add("Relu", [a], "y")
@@ -223,7 +215,7 @@ def test_the_rest_may_be_fp16_with_the_scales_in_it() -> None:
     assert again.model == done.model
 
 
-def test_int8_without_ranges_or_with_those_of_another_model_is_refused() -> None:
+def test_int8_without_ranges_or_with_those_of_another_model_is_refused():
     net = Net([1, 16, 4, 4])
     net.add("Conv", ["x", kernel(16, 16)], "y")
     with pytest.raises(CallerError, match=r"SGK231.*int8 needs ranges"):
@@ -236,7 +228,7 @@ EXISTING = """g (float[2] x) => (float[2] y) <float s = {0.5}, ZERO>
 { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Relu(d) }"""
 
 
-def test_quantisation_that_a_model_came_with_passes_through() -> None:
+def test_quantisation_that_a_model_came_with_passes_through():
     model = parsed(EXISTING.replace("ZERO", "int8 z = {0}"))
     done = rewrite(model, "int8")
     assert done.was_quantized
@@ -245,7 +237,7 @@ def test_quantisation_that_a_model_came_with_passes_through() -> None:
     assert rewrite(done.model, "int8").model == done.model
 
 
-def test_uint8_with_its_zero_point_in_the_middle_becomes_int8() -> None:
+def test_uint8_with_its_zero_point_in_the_middle_becomes_int8():
     body = """g (float[4] x) => (float[4] y)
     <float s = {0.5}, uint8 z = {128}, uint8[4] w = {0, 127, 128, 255}>
     { q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)
@@ -263,12 +255,12 @@ def test_uint8_with_its_zero_point_in_the_middle_becomes_int8() -> None:
 
 
 @pytest.mark.parametrize("zero", ["uint8 z = {0}", "uint8 z = {3}", "int8 z = {1}"])
-def test_asymmetric_quantisation_is_refused(zero: str) -> None:
+def test_asymmetric_quantisation_is_refused(zero):
     with pytest.raises(UnsupportedModelError, match=r"SGK235.*its zero point is"):
         rewrite(parsed(EXISTING.replace("ZERO", zero)), "int8")
 
 
-def test_channels_of_the_smallest_numbers_stay_finite() -> None:
+def test_channels_of_the_smallest_numbers_stay_finite():
     tiny = np.full((2, 3), np.float32(1e-45))
     steps, scale = quantized_weight(tiny, 0)
     assert (scale > 0).all()
@@ -276,7 +268,7 @@ def test_channels_of_the_smallest_numbers_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "y", "bn"])
-def test_what_was_folded_goes_by_its_old_names_too(name: str) -> None:
+def test_what_was_folded_goes_by_its_old_names_too(name):
     net = Net([1, 16, 4, 4])
     a = net.add("Conv", ["x", kernel(16, 16)], "a")
     net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
@@ -287,7 +279,7 @@ def test_what_was_folded_goes_by_its_old_names_too(name: str) -> None:
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
-def test_a_weight_that_is_not_finite_stays_as_it_is(odd: float) -> None:
+def test_a_weight_that_is_not_finite_stays_as_it_is(odd):
     weight = RNG.standard_normal((16, 16))
     weight[0, 0] = odd
     net = Net([4, 16])
@@ -296,7 +288,7 @@ def test_a_weight_that_is_not_finite_stays_as_it_is(odd: float) -> None:
     assert [(one.node, one.code) for one in done.kept] == [("y", "weights")]
 
 
-def test_where_the_caller_keeps_the_only_product_with_a_range_nothing_is_quantized() -> None:
+def test_where_the_caller_keeps_the_only_product_with_a_range_nothing_is_quantized():
     net = Net([4, 16])
     a = net.add("MatMul", ["x", RNG.standard_normal((16, 16))], "a")
     net.add("MatMul", [a, RNG.standard_normal((16, 16))], "y")
@@ -313,12 +305,12 @@ def test_where_the_caller_keeps_the_only_product_with_a_range_nothing_is_quantiz
         "g (float[2] x) => (float[2] y) <WEIGHTS>{q = Cast<to=2>(x) y = DequantizeLinear(q, s, z)}",
     ],
 )
-def test_uint8_that_comes_from_elsewhere_is_refused(body: str) -> None:
+def test_uint8_that_comes_from_elsewhere_is_refused(body):
     with pytest.raises(UnsupportedModelError, match=r"SGK235.*'q' is uint8 and no QuantizeLinear"):
         rewrite(parsed(body.replace("WEIGHTS", "float s = {0.5}, uint8 z = {128}")), "int8")
 
 
-def test_uint8_that_callers_get_is_refused() -> None:
+def test_uint8_that_callers_get_is_refused():
     body = EXISTING.replace("(float[2] y)", "(float[2] y, uint8[2] q)")
     with pytest.raises(UnsupportedModelError, match=r"SGK235.*read by an output or a body"):
         rewrite(parsed(body.replace("ZERO", "uint8 z = {128}")), "int8")

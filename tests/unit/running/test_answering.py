@@ -66,7 +66,7 @@ def held() -> Iterator[sk.InferenceSession]:
         Held.go_on.set()
 
 
-def test_a_warm_up_makes_up_what_fits() -> None:
+def test_a_warm_up_makes_up_what_fits():
     with opened(ROWS) as session:
         seen: list[tuple[int, ...]] = []
         stats = session.stats()
@@ -89,7 +89,7 @@ def test_a_warm_up_makes_up_what_fits() -> None:
             session.warm_up(runs=0)
 
 
-def test_what_cannot_be_made_up_is_given_once() -> None:
+def test_what_cannot_be_made_up_is_given_once():
     with opened("t (string[N] x) => (string[N] y) { y = Identity(x) }") as session:
         with pytest.raises(CallerError, match=r"SGK197.*'x'"):
             session.warm_up()
@@ -99,7 +99,7 @@ def test_what_cannot_be_made_up_is_given_once() -> None:
         assert session.ping()
 
 
-def test_a_ping_fails_where_the_backend_does_and_not_where_a_caller_did() -> None:
+def test_a_ping_fails_where_the_backend_does_and_not_where_a_caller_did():
     class Dying(ReferenceOperator):
         problem: type[Exception] | None = None
 
@@ -125,7 +125,7 @@ def test_a_ping_fails_where_the_backend_does_and_not_where_a_caller_did() -> Non
         session.ping()
 
 
-def test_a_ping_is_over_in_time_though_the_backend_hangs(held: sk.InferenceSession) -> None:
+def test_a_ping_is_over_in_time_though_the_backend_hangs(held):
     with pytest.raises(RunTimeoutError, match="SGK138"):
         held.ping(0.01)
     with pytest.raises(RunTimeoutError, match="SGK138"):
@@ -137,7 +137,7 @@ def test_a_ping_is_over_in_time_though_the_backend_hangs(held: sk.InferenceSessi
     assert held.ping(math.inf)
 
 
-def test_runs_are_counted_by_who_was_at_fault(held: sk.InferenceSession) -> None:
+def test_runs_are_counted_by_who_was_at_fault(held):
     plain = held._execute
     Held.go_on.set()
     held.run(None, item(1))
@@ -163,7 +163,7 @@ def test_runs_are_counted_by_who_was_at_fault(held: sk.InferenceSession) -> None
     assert stats.seconds > 0
 
 
-def test_what_is_under_way_is_counted_and_counts_outlive_closing(held: sk.InferenceSession) -> None:
+def test_what_is_under_way_is_counted_and_counts_outlive_closing(held):
     assert held.stats().in_flight == 0
     thread = threading.Thread(target=held.run, args=(None, item(1)))
     thread.start()
@@ -175,7 +175,7 @@ def test_what_is_under_way_is_counted_and_counts_outlive_closing(held: sk.Infere
     assert (held.stats().runs, held.stats().in_flight) == (1, 0)
 
 
-def test_a_run_that_moves_to_the_fallback_is_no_error() -> None:
+def test_a_run_that_moves_to_the_fallback_is_no_error():
     Held.go_on.set()
     backends = [claiming(["Relu"], "held", make=Held), "numpy"]
     with opened(backend=backends, on_run_error="fallback") as session:
@@ -185,7 +185,7 @@ def test_a_run_that_moves_to_the_fallback_is_no_error() -> None:
         assert not any(session.stats().errors.values())
 
 
-def test_coroutines_leave_the_loop_alone_and_carry_the_context(held: sk.InferenceSession) -> None:
+def test_coroutines_leave_the_loop_alone_and_carry_the_context(held):
     async def main() -> list[list[Any]]:
         Held.inside.set("here")
         tasks = [asyncio.create_task(held.arun(item(n))) for n in range(-1, 4)]
@@ -199,7 +199,7 @@ def test_coroutines_leave_the_loop_alone_and_carry_the_context(held: sk.Inferenc
     assert set(Held.seen) == {"here"}
 
 
-def test_a_task_that_is_cancelled_or_late_ends_its_run(held: sk.InferenceSession) -> None:
+def test_a_task_that_is_cancelled_or_late_ends_its_run(held):
     ended: list[BaseException] = []
     run = held.run
 
@@ -232,9 +232,7 @@ def test_a_task_that_is_cancelled_or_late_ends_its_run(held: sk.InferenceSession
     assert held.run(None, item(2))[0] == -2
 
 
-def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(
-    held: sk.InferenceSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(held, monkeypatch):
     monkeypatch.setattr(turns_module, "_LONG_SECONDS", PATIENCE)
 
     async def main() -> list[Any]:
@@ -261,7 +259,7 @@ def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(
     assert [y[0] for (y,) in asyncio.run(main())] == [-2, -2]
 
 
-def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting() -> None:
+def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting():
     turns, begun, go_on, order = Turns(1), threading.Event(), threading.Event(), list[str]()
     long = turns.submit(lambda: (begun.set(), go_on.wait(PATIENCE)))
     assert begun.wait(PATIENCE)
@@ -277,7 +275,7 @@ def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting() -> None:
     assert long.done()
 
 
-def test_closing_answers_those_who_wait(held: sk.InferenceSession) -> None:
+def test_closing_answers_those_who_wait(held):
     async def main() -> list[Any]:
         tasks = [asyncio.create_task(held.arun(item(n))) for n in range(20)]
         await until(lambda: Held.begun.acquire(blocking=False))
@@ -294,7 +292,7 @@ def test_closing_answers_those_who_wait(held: sk.InferenceSession) -> None:
     assert codes == {"right", "SGK144"}
 
 
-def test_a_stream_that_is_closed_ends_what_is_under_way(held: sk.InferenceSession) -> None:
+def test_a_stream_that_is_closed_ends_what_is_under_way(held):
     Held.go_on.set()
     results = held.stream(map(item, range(100)), depth=2)
     next(results)

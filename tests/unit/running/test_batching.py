@@ -80,7 +80,7 @@ LOOP = """g (int64[N] n) => (int64[N] y) {
     { d = Identity(c) t = Neg(s) }> (k, one, n) }"""
 
 
-def test_a_run_that_takes_longer_than_its_requests_may_holds_up_no_batch() -> None:
+def test_a_run_that_takes_longer_than_its_requests_may_holds_up_no_batch():
     with sk.InferenceSession(parsed(LOOP), "numpy") as opened, sk.Batcher(opened) as batcher:
         late = batcher.submit({"n": np.array([2**60])}, timeout_s=0.1)
         with pytest.raises(RunTimeoutError, match="SGK138"):
@@ -97,9 +97,7 @@ requests = st.lists(
 
 @settings(max_examples=30, deadline=None)
 @given(requests, st.integers(1, 9))
-def test_batched_is_what_unbatched_is(
-    rows: sk.InferenceSession, wanted: list[tuple[int, int, bool, int]], most: int
-) -> None:
+def test_batched_is_what_unbatched_is(rows, wanted, most):
     def made(count: int, width: int, is_right: bool, seed: int) -> dict[str, Any]:  # noqa: FBT001 (drawn)
         rng = np.random.default_rng(seed)
         x = rng.integers(-9, 9, (count, width)).astype(np.float32 if is_right else np.float64)
@@ -122,7 +120,7 @@ def test_batched_is_what_unbatched_is(
             got[:] = 0  # it is the caller's own
 
 
-def test_what_waits_is_stacked_up_to_the_most_rows(session: sk.InferenceSession) -> None:
+def test_what_waits_is_stacked_up_to_the_most_rows(session):
     with sk.Batcher(session, max_batch=4, max_wait_s=0) as batcher:
         futures = [batcher.submit(feeds(0))]
         Watched.begun.acquire()
@@ -133,7 +131,7 @@ def test_what_waits_is_stacked_up_to_the_most_rows(session: sk.InferenceSession)
         assert Watched.rows == [1, 3, 2, 6, 1]
 
 
-def test_a_request_waits_for_others_no_longer_than_it_may(session: sk.InferenceSession) -> None:
+def test_a_request_waits_for_others_no_longer_than_it_may(session):
     Watched.go_on.set()
     with sk.Batcher(session, max_batch=2, max_wait_s=PATIENCE) as batcher:
         futures = [batcher.submit(feeds(1)), batcher.submit(feeds(2))]  # enough
@@ -150,7 +148,7 @@ def test_a_request_waits_for_others_no_longer_than_it_may(session: sk.InferenceS
         sk.Batcher(session, max_wait_s=None)  # type: ignore[arg-type]
 
 
-def test_what_one_request_has_wrong_is_its_own(session: sk.InferenceSession) -> None:
+def test_what_one_request_has_wrong_is_its_own(session):
     with sk.Batcher(session, max_wait_s=0) as batcher:
         futures = [batcher.submit(feeds(0))]
         Watched.begun.acquire()
@@ -179,13 +177,13 @@ def test_what_one_request_has_wrong_is_its_own(session: sk.InferenceSession) -> 
         ("g (seq(float[N]) x) => (float[N] y) { y = ConcatFromSequence<axis=0>(x) }", "'x' is"),
     ],
 )  # fmt: skip
-def test_a_model_without_a_batch_is_refused(text: str, why: str) -> None:
+def test_a_model_without_a_batch_is_refused(text, why):
     wanted = pytest.raises(CallerError, match=rf"(?s)SGK196.*{why}")
     with sk.InferenceSession(parsed(text), "numpy") as session, wanted:
         sk.Batcher(session)
 
 
-def test_what_the_types_leave_open_is_tried() -> None:
+def test_what_the_types_leave_open_is_tried():
     text = "g (float[N,2] x, int64[N] s) => (float[B,C] y) { y = Reshape(x, s) }"
     wanted = pytest.raises(CallerError, match=r"SGK196.*could not be tried")
     with sk.InferenceSession(parsed(text), "numpy") as session, wanted:
@@ -196,7 +194,7 @@ def test_what_the_types_leave_open_is_tried() -> None:
         assert batcher.submit({"x": x}).result(PATIENCE)[0].shape == (3, 2)
 
 
-def test_coroutines_are_put_together(session: sk.InferenceSession) -> None:
+def test_coroutines_are_put_together(session):
     async def main() -> None:
         with sk.Batcher(session, max_wait_s=0) as batcher:
             first = asyncio.create_task(batcher.arun(feeds(0)))
@@ -219,7 +217,7 @@ def test_coroutines_are_put_together(session: sk.InferenceSession) -> None:
     asyncio.run(main())
 
 
-def test_many_threads_are_each_given_their_own(rows: sk.InferenceSession) -> None:
+def test_many_threads_are_each_given_their_own(rows):
     with sk.Batcher(rows, max_batch=8) as batcher, ThreadPoolExecutor(8) as pool:
 
         def ask(number: int) -> bool:
@@ -231,7 +229,7 @@ def test_many_threads_are_each_given_their_own(rows: sk.InferenceSession) -> Non
         assert all(pool.map(ask, range(200)))
 
 
-def test_closing_the_session_first_fails_what_waits(session: sk.InferenceSession) -> None:
+def test_closing_the_session_first_fails_what_waits(session):
     Watched.go_on.set()
     batcher = sk.Batcher(session, max_wait_s=PATIENCE)
     waiting = batcher.submit(feeds(1))
@@ -247,7 +245,7 @@ def test_closing_the_session_first_fails_what_waits(session: sk.InferenceSession
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_has_a_batcher_of_its_own(rows: sk.InferenceSession) -> None:
+def test_a_forked_child_has_a_batcher_of_its_own(rows):
     def elsewhere() -> tuple[int, ...]:
         future = batcher.submit({"x": np.ones((2, 2), np.float32), "m": np.ones(2, np.int64)})
         batcher.close()

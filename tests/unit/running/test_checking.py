@@ -59,7 +59,7 @@ def opened(backend: type[WrappingBackend], model: Any = RELU, **settings: Any) -
 
 
 @pytest.mark.parametrize("checked", [True, False])
-def test_who_writes_to_an_input_fails_and_leaves_it_as_it_was(*, checked: bool) -> None:
+def test_who_writes_to_an_input_fails_and_leaves_it_as_it_was(*, checked):
     x = X.copy()
     with (
         opened(ComputesInPlace, checked=checked) as session,
@@ -79,9 +79,7 @@ def test_who_writes_to_an_input_fails_and_leaves_it_as_it_was(*, checked: bool) 
         (ReturnsOwnBuffer, RELU, "what it returned in an earlier run"),
     ],
 )
-def test_what_is_returned_in_memory_of_others_is_refused(
-    backend: type[WrappingBackend], model: Any, what: str
-) -> None:
+def test_what_is_returned_in_memory_of_others_is_refused(backend, model, what):
     with opened(backend, model) as session:
         kept: list[Any] = []
         with pytest.raises(ExecutionError, match="SGK149") as caught:
@@ -91,7 +89,7 @@ def test_what_is_returned_in_memory_of_others_is_refused(
         session.run(None, {"x": X})
 
 
-def test_results_that_nobody_holds_any_more_may_be_made_again_where_they_were() -> None:
+def test_results_that_nobody_holds_any_more_may_be_made_again_where_they_were():
     with opened(ReturnsScratch) as session:
         for value in (1.0, 2.0):
             (y,) = session.run(None, {"x": X * np.float32(value)})
@@ -99,7 +97,7 @@ def test_results_that_nobody_holds_any_more_may_be_made_again_where_they_were() 
             del y
 
 
-def test_an_operator_that_minds_memory_gets_the_arrays_themselves() -> None:
+def test_an_operator_that_minds_memory_gets_the_arrays_themselves():
     # Which is why the kit looks at what it says: this one does not.
     x = X.copy()
     with opened(WritesInputs) as session:

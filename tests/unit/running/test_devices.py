@@ -122,34 +122,34 @@ def ran(body: str, fed: Any, **settings: Any) -> tuple[list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("checked", [True, False])
-def test_a_value_that_only_the_device_reads_stays_there(*, checked: bool) -> None:
+def test_a_value_that_only_the_device_reads_stays_there(*, checked):
     body = "agraph (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(a) y = Abs(b) }"
     (y,), log = ran(body, X, checked=checked)
     assert y.tolist() == [0, 2]
     assert log == [(["ndarray"], (ON_DEVICE,)), (["Remote"], (ON_DEVICE,)), (["Remote"], None)]
 
 
-def test_a_value_that_another_backend_reads_comes_to_the_host() -> None:
+def test_a_value_that_another_backend_reads_comes_to_the_host():
     body = "agraph (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(a) y = Add(a, b) }"
     (y,), log = ran(body, X)
     assert y.tolist() == [0, 0]
     assert log == [(["ndarray"], None), (["ndarray"], None)]
 
 
-def test_an_output_that_a_neighbour_reads_is_fetched_at_the_end() -> None:
+def test_an_output_that_a_neighbour_reads_is_fetched_at_the_end():
     body = "agraph (float[2] x) => (float[2] a, float[2] y) { a = Relu(x) y = Neg(a) }"
     (a, y), log = ran(body, X)
     assert (a.tolist(), y.tolist()) == ([0, 2], [0, -2])
     assert log == [(["ndarray"], (ON_DEVICE,)), (["Remote"], None)]
 
 
-def test_an_array_on_the_device_may_be_fed_if_only_the_device_reads_it() -> None:
+def test_an_array_on_the_device_may_be_fed_if_only_the_device_reads_it():
     (y,), log = ran("agraph (float[2] x) => (float[2] y) { y = Neg(x) }", Remote(X))
     assert y.tolist() == [1, -2]
     assert log == [(["Remote"], None)]
 
 
-def test_an_array_on_the_device_that_others_read_is_refused() -> None:
+def test_an_array_on_the_device_that_others_read_is_refused():
     body = "agraph (float[2] x) => (float[2] y) { a = Neg(x) y = Add(a, x) }"
     with pytest.raises(sk.errors.InputError, match="SGK145"):
         ran(body, Foreign(X))
@@ -173,7 +173,7 @@ def bound(body: str, fed: Any = X, **settings: Any) -> Iterator[tuple[Any, Any, 
 
 
 @pytest.mark.parametrize("checked", [True, False])
-def test_an_output_stays_on_the_device_if_the_caller_wants_it_there(*, checked: bool) -> None:
+def test_an_output_stays_on_the_device_if_the_caller_wants_it_there(*, checked):
     with bound(CHAIN, Remote(X), checked=checked) as (session, binding, log):
         binding.bind_output("y", "cuda", 0)
         binding.bind_output("a")
@@ -189,7 +189,7 @@ def test_an_output_stays_on_the_device_if_the_caller_wants_it_there(*, checked: 
     assert [given for given, _ in log] == [["Remote"], ["Remote"], ["Remote"]]
 
 
-def test_an_output_is_written_into_an_array_of_the_device() -> None:
+def test_an_output_is_written_into_an_array_of_the_device():
     buffer = Foreign(np.zeros(2, np.float32))
     with bound(CHAIN) as (session, binding, log):
         binding.bind_ortvalue_output("y", buffer)
@@ -200,7 +200,7 @@ def test_an_output_is_written_into_an_array_of_the_device() -> None:
     assert log[-1] == (["Remote"], (buffer,))
 
 
-def test_memory_of_the_device_is_bound_by_its_address() -> None:
+def test_memory_of_the_device_is_bound_by_its_address():
     fed, buffer = X.copy(), np.zeros(2, np.float32)
     with bound(CHAIN) as (session, binding, _):
         binding.bind_input("x", "cuda", 0, np.float32, (2,), fed.ctypes.data)
@@ -216,7 +216,7 @@ def test_memory_of_the_device_is_bound_by_its_address() -> None:
             buffer[:] = 7
 
 
-def test_an_output_left_on_the_device_is_fetched_for_another_backend() -> None:
+def test_an_output_left_on_the_device_is_fetched_for_another_backend():
     with bound(MIXED) as (session, binding, _):
         binding.bind_output("a", "cuda")
         binding.bind_output("y")
@@ -226,14 +226,14 @@ def test_an_output_left_on_the_device_is_fetched_for_another_backend() -> None:
     np.testing.assert_array_equal(y, np.exp([0, 2], dtype=np.float32))
 
 
-def test_an_output_that_is_computed_elsewhere_cannot_be_left_on_a_device() -> None:
+def test_an_output_that_is_computed_elsewhere_cannot_be_left_on_a_device():
     with bound(MIXED) as (session, binding, _):
         binding.bind_output("y", "cuda", 0)
         with pytest.raises(InputError, match=r"SGK145.*cuda:0.*on cpu by backend 'numpy'"):
             session.run_with_iobinding(binding)
 
 
-def test_a_buffer_on_the_device_that_is_fed_as_well_is_refused() -> None:
+def test_a_buffer_on_the_device_that_is_fed_as_well_is_refused():
     shared = np.zeros(4, np.float32)
     with bound(CHAIN, Foreign(shared[:2])) as (session, binding, _):
         binding.bind_output("y", Foreign(shared[1:3]))
@@ -256,11 +256,11 @@ def test_a_buffer_on_the_device_that_is_fed_as_well_is_refused() -> None:
         (("cuda", 0, np.float32, (2,), None), "is not described"),
     ],
 )
-def test_memory_that_is_not_described_is_refused(given: Any, text: str) -> None:
+def test_memory_that_is_not_described_is_refused(given, text):
     with bound(CHAIN) as (_, binding, _), pytest.raises(InputError, match=f"SGK145.*{text}"):
         binding.bind_input("x", *given)
 
 
-def test_what_is_no_array_is_no_buffer() -> None:
+def test_what_is_no_array_is_no_buffer():
     with bound(CHAIN) as (_, binding, _), pytest.raises(InputError, match="SGK145"):
         binding.bind_output("y", [1.0, 2.0])

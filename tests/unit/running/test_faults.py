@@ -50,7 +50,7 @@ def _fault(session: sk.Session, feeds: dict[str, Any]) -> str:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("size", [3, "n"])
 @pytest.mark.filterwarnings("ignore")
-def test_a_token_outside_of_the_vocabulary_is_the_callers_fault(backend: str, size: Any) -> None:
+def test_a_token_outside_of_the_vocabulary_is_the_callers_fault(backend, size):
     with sk.InferenceSession(_embedding(size), backend) as session:
         for wrong in (10, 99, -11, 2**31, 2**40 + 1):
             assert _fault(session, {"ids": np.array([1, wrong, 2])}) == "caller"
@@ -61,7 +61,7 @@ def test_a_token_outside_of_the_vocabulary_is_the_callers_fault(backend: str, si
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("operator", OTHERS)
 @pytest.mark.filterwarnings("ignore")
-def test_so_is_any_index_out_of_range(backend: str, operator: str) -> None:
+def test_so_is_any_index_out_of_range(backend, operator):
     body, shape = OTHERS[operator]
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     with sk.InferenceSession(parsed(body), backend) as session:
@@ -75,7 +75,7 @@ def test_so_is_any_index_out_of_range(backend: str, operator: str) -> None:
     "node", ["MatMul(x, z)", "Gemm(x, z)", "Concat<axis=0>(x, z)", "Squeeze(x, first)"]
 )
 @pytest.mark.filterwarnings("ignore")
-def test_so_are_shapes_that_do_not_fit_one_another(backend: str, node: str) -> None:
+def test_so_are_shapes_that_do_not_fit_one_another(backend, node):
     shape = "E" if "Squeeze" in node else "E,F"
     text = f"g (float[A,B] x, float[C,D] z) => (float[{shape}] y) <int64[1] first = {{0}}> "
     with sk.InferenceSession(parsed(f"{text} {{ y = {node} }}"), backend) as session:
@@ -84,7 +84,7 @@ def test_so_are_shapes_that_do_not_fit_one_another(backend: str, node: str) -> N
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_isolated_child_says_the_same() -> None:
+def test_an_isolated_child_says_the_same():
     with sk.InferenceSession(_embedding(3), "numpy", isolate="process") as session:
         assert _fault(session, {"ids": np.array([1, 99, 2])}) == "caller"
 
@@ -118,13 +118,13 @@ ONES = {"x": np.ones(2, np.float32)}
     (RuntimeError("INVALID_ARGUMENT: indices"), "caller"),
 ], ids=repr)  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
-def test_other_failures_are_told_apart(error: Exception, fault: str) -> None:
+def test_other_failures_are_told_apart(error, fault):
     with _broken(error) as session:
         assert _fault(session, ONES) == fault
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_whoever_raises_an_error_may_say_whose_fault_it_is() -> None:
+def test_whoever_raises_an_error_may_say_whose_fault_it_is():
     error: Any = RuntimeError("of a kind that no rule knows")
     error.fault = "caller"
     with _broken(error) as session:
@@ -132,7 +132,7 @@ def test_whoever_raises_an_error_may_say_whose_fault_it_is() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_values_that_fail_everywhere_are_not_held_against_a_backend() -> None:
+def test_values_that_fail_everywhere_are_not_held_against_a_backend():
     with sk.InferenceSession(
         _embedding(3), "onnxruntime?,numpy", on_run_error="fallback"
     ) as session:
@@ -141,7 +141,7 @@ def test_values_that_fail_everywhere_are_not_held_against_a_backend() -> None:
         assert [step.operator for step in session.plan.steps] == before
 
 
-def test_a_backend_is_at_fault_where_the_fallback_takes_the_same_values() -> None:
+def test_a_backend_is_at_fault_where_the_fallback_takes_the_same_values():
     with _broken(RuntimeError("INVALID_ARGUMENT"), on_run_error="fallback") as session:
         with pytest.warns(UserWarning, match="runs on the fallback backend from now on"):
             (result,) = session.run(None, ONES)

@@ -11,20 +11,20 @@ from tests.models import CHAIN, LINEAR, parsed
 
 
 @pytest.mark.parametrize("argument", ["providers", "provider_options", "sess_options"])
-def test_words_of_onnx_runtime_are_answered_with_ours_and_with_its_door(argument: str) -> None:
+def test_words_of_onnx_runtime_are_answered_with_ours_and_with_its_door(argument):
     with pytest.raises(CallerError, match="backend=") as caught:
         sk.InferenceSession(parsed(CHAIN), **{argument: ["CPUExecutionProvider"]})  # type: ignore[arg-type]
     assert caught.value.code == "SGK114"
     assert "subgraphkit.compat.onnxruntime" in caught.value.hint
 
 
-def test_a_provider_named_as_a_backend_is_answered_with_the_backend() -> None:
+def test_a_provider_named_as_a_backend_is_answered_with_the_backend():
     with pytest.raises(ConfigError, match=r"SGK107.*providers write 'tensorrt'"):
         sk.InferenceSession(parsed(CHAIN), backend=["TensorrtExecutionProvider"])
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_a_method_that_only_onnx_runtime_has_is_behind_its_door(method: str) -> None:
+def test_a_method_that_only_onnx_runtime_has_is_behind_its_door(method):
     session = sk.InferenceSession(parsed(CHAIN), "numpy")
     assert not hasattr(session, method)
     with pytest.raises(AttributeError, match=f"{method}.*ONNX Runtime.*compat.onnxruntime"):
@@ -34,14 +34,14 @@ def test_a_method_that_only_onnx_runtime_has_is_behind_its_door(method: str) -> 
     assert hasattr(DoorSession, method)
 
 
-def test_every_method_that_is_answered_is_one_of_onnx_runtime_and_none_of_ours() -> None:
+def test_every_method_that_is_answered_is_one_of_onnx_runtime_and_none_of_ours():
     theirs = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     for method in METHODS:
         assert hasattr(theirs.InferenceSession, method), method
         assert not hasattr(sk.InferenceSession, method), method
 
 
-def test_a_session_says_in_three_lines_what_it_runs_and_shows_it_in_a_notebook() -> None:
+def test_a_session_says_in_three_lines_what_it_runs_and_shows_it_in_a_notebook():
     with sk.InferenceSession(parsed(LINEAR), "numpy") as session:
         lines = [
             "InferenceSession('linear', 2 nodes in 1 subgraph: numpy 1)",

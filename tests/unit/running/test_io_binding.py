@@ -16,7 +16,7 @@ def session() -> sk.InferenceSession:
     return sk.InferenceSession(parsed(LINEAR), [claiming(["MatMul", "Add"])])
 
 
-def test_results_are_written_into_the_buffer(session: sk.InferenceSession) -> None:
+def test_results_are_written_into_the_buffer(session):
     binding = session.io_binding()
     buffer = np.zeros((1, 2), np.float32)
     binding.bind_cpu_input("x", np.ones((1, 3), np.float32))
@@ -26,7 +26,7 @@ def test_results_are_written_into_the_buffer(session: sk.InferenceSession) -> No
     np.testing.assert_array_equal(buffer, [[19, 32]])
 
 
-def test_outputs_without_a_buffer_are_allocated(session: sk.InferenceSession) -> None:
+def test_outputs_without_a_buffer_are_allocated(session):
     binding = session.io_binding()
     binding.bind_cpu_input("x", np.ones((2, 3), np.float32))
     session.run_with_iobinding(binding)
@@ -35,7 +35,7 @@ def test_outputs_without_a_buffer_are_allocated(session: sk.InferenceSession) ->
     assert binding.get_outputs()[0] is not first
 
 
-def test_names_and_buffers_are_checked_when_they_are_bound(session: sk.InferenceSession) -> None:
+def test_names_and_buffers_are_checked_when_they_are_bound(session):
     binding = session.io_binding()
     locked = np.zeros((1, 2), np.float32)
     locked.setflags(write=False)
@@ -47,16 +47,12 @@ def test_names_and_buffers_are_checked_when_they_are_bound(session: sk.Inference
         binding.bind_output("y", locked)
 
 
-def test_a_device_that_nothing_runs_on_is_refused_when_it_is_bound(
-    session: sk.InferenceSession,
-) -> None:
+def test_a_device_that_nothing_runs_on_is_refused_when_it_is_bound(session):
     with pytest.raises(InputError, match=r"SGK145.*on 'gpu', expected one of 'cpu', 'cuda'"):
         session.io_binding().bind_output("y", "gpu")
 
 
-def test_element_types_are_understood_as_get_inputs_writes_them(
-    session: sk.InferenceSession,
-) -> None:
+def test_element_types_are_understood_as_get_inputs_writes_them(session):
     binding = session.io_binding()
     fed, buffer = np.ones((1, 3), np.float32), np.zeros((1, 2), np.float32)
     kind = session.get_inputs()[0].type
@@ -69,7 +65,7 @@ def test_element_types_are_understood_as_get_inputs_writes_them(
         binding.bind_input("x", "cpu", 0, "tensor(real)", (1, 3), fed.ctypes.data)
 
 
-def test_a_binding_can_be_cleared(session: sk.InferenceSession) -> None:
+def test_a_binding_can_be_cleared(session):
     binding = session.io_binding()
     binding.bind_cpu_input("x", np.ones((1, 3), np.float32))
     binding.clear_binding_inputs()
@@ -85,7 +81,7 @@ TWO = """g (float[2] x) => (float[2] y, float[2] z) {
 }"""
 
 
-def test_buffers_that_share_memory_are_refused() -> None:
+def test_buffers_that_share_memory_are_refused():
     session = sk.InferenceSession(parsed(TWO), "numpy")
     array = np.zeros(3, np.float32)
     binding = session.io_binding()
@@ -100,7 +96,7 @@ def test_buffers_that_share_memory_are_refused() -> None:
     assert array.tolist() == [-1, -2, 0]
 
 
-def test_an_input_may_be_overwritten_by_an_output() -> None:
+def test_an_input_may_be_overwritten_by_an_output():
     session = sk.InferenceSession(parsed(TWO), [claiming(["Add"]), "numpy"])
     array = np.array([1, 2], np.float32)
     binding = session.io_binding()
@@ -113,7 +109,7 @@ def test_an_input_may_be_overwritten_by_an_output() -> None:
 
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
-def test_what_is_bound_anew_between_runs_is_what_counts(backend: str) -> None:
+def test_what_is_bound_anew_between_runs_is_what_counts(backend):
     model = parsed(
         "g (float[3] a, float[3] b) => (float[3] s, float[3] d) { s = Add(a, b) d = Sub(a, b) }"
     )
@@ -153,9 +149,7 @@ def test_what_is_bound_anew_between_runs_is_what_counts(backend: str) -> None:
 @pytest.mark.parametrize(
     ("buffer", "code"), [(np.zeros(2), "SGK141"), (np.zeros(3, np.float32), "SGK140")]
 )
-def test_a_buffer_that_cannot_fit_is_refused_before_anything_runs(
-    buffer: np.ndarray, code: str
-) -> None:
+def test_a_buffer_that_cannot_fit_is_refused_before_anything_runs(buffer, code):
     session = sk.InferenceSession(parsed(TWO), "numpy")
     binding = session.io_binding()
     binding.bind_cpu_input("x", np.ones(2, np.float32))
@@ -165,7 +159,7 @@ def test_a_buffer_that_cannot_fit_is_refused_before_anything_runs(
     assert refusal.value.code == code
 
 
-def test_an_output_that_was_not_computed_yet_is_named(session: sk.InferenceSession) -> None:
+def test_an_output_that_was_not_computed_yet_is_named(session):
     binding = session.io_binding()
     binding.bind_output("y")
     with pytest.raises(CallerError, match="'y' has not been computed"):
@@ -175,7 +169,7 @@ def test_an_output_that_was_not_computed_yet_is_named(session: sk.InferenceSessi
 Failing = failing(ZeroDivisionError, "a kernel divided by zero")
 
 
-def test_a_failure_moves_the_subgraph_with_bound_inputs_too() -> None:
+def test_a_failure_moves_the_subgraph_with_bound_inputs_too():
     session = sk.InferenceSession(
         parsed(TWO), [claiming(["Add"], make=Failing), "numpy"], on_run_error="fallback"
     )

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def opened(*backends: Any, **settings: Any) -> sk.InferenceSession:
     return sk.InferenceSession(parsed(CHAIN), list(backends), {"N": 1}, **settings)
 
 
-def test_every_step_is_told_inside_its_run_on_one_clock(clock: Clock) -> None:
+def test_every_step_is_told_inside_its_run_on_one_clock(clock):
     with opened(claiming(["Neg"], "one"), claiming(["Relu"], "two")) as session:
         session.run(None, FEEDS)
         session.run(None, FEEDS)
@@ -67,7 +66,7 @@ def test_every_step_is_told_inside_its_run_on_one_clock(clock: Clock) -> None:
         assert ends[-1] <= run.start + run.seconds
 
 
-def test_a_step_that_fails_says_why_and_the_failure_is_the_same(clock: Clock) -> None:
+def test_a_step_that_fails_says_why_and_the_failure_is_the_same(clock):
     make = failing(ValueError, "out of luck")
     with opened(claiming(["Neg"], "one", make=make)) as session:
         with pytest.raises(ExecutionError, match=r"subgraph 'one_1' .* failed while running"):
@@ -80,9 +79,7 @@ def test_a_step_that_fails_says_why_and_the_failure_is_the_same(clock: Clock) ->
         assert clock.steps[-1].error is None
 
 
-def test_without_a_listener_the_code_of_a_plan_runs_as_it_was_written(
-    request: pytest.FixtureRequest,
-) -> None:
+def test_without_a_listener_the_code_of_a_plan_runs_as_it_was_written(request):
     with opened("numpy") as session:
         plain = session._variants.plain
         assert session._execute is plain.execute
@@ -138,7 +135,7 @@ def listener() -> Iterator[Listener]:
         yield heard
 
 
-def test_an_observer_tells_sessions_and_models_apart(listener: Listener, tmp_path: Path) -> None:
+def test_an_observer_tells_sessions_and_models_apart(listener, tmp_path):
     onnx.save(parsed(CHAIN), tmp_path / "file.onnx")
     backends = [claiming(["Neg"], "one"), "absent?", "numpy"]
     first = sk.InferenceSession(tmp_path / "file.onnx", backends)
@@ -167,7 +164,7 @@ def test_an_observer_tells_sessions_and_models_apart(listener: Listener, tmp_pat
 Failing = failing(ZeroDivisionError, "a kernel divided by zero")
 
 
-def test_a_run_that_fails_names_the_subgraph_if_one_failed(listener: Listener) -> None:
+def test_a_run_that_fails_names_the_subgraph_if_one_failed(listener):
     session = sk.InferenceSession(parsed(CHAIN), [claiming(["Neg"], "bad", make=Failing)])
     with pytest.raises(ExecutionError):
         session.run(None, X)
@@ -181,7 +178,7 @@ def test_a_run_that_fails_names_the_subgraph_if_one_failed(listener: Listener) -
     assert ends[1][2].startswith("InputError: ")
 
 
-def test_nodes_that_move_are_told_of_their_subgraph(listener: Listener) -> None:
+def test_nodes_that_move_are_told_of_their_subgraph(listener):
     def given_back(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
         raise sk.Unsupported("too hard")
 

@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,7 @@ def profiled(text: str, *backends: Any, runs: int = 3) -> Profile:
     return profile
 
 
-def test_rows_add_up_to_the_runs_that_were_measured() -> None:
+def test_rows_add_up_to_the_runs_that_were_measured():
     class Two(Telling):
         inner = (InnerTime("one", 1e-7), InnerTime("two", 2e-7))
 
@@ -106,7 +105,7 @@ def test_rows_add_up_to_the_runs_that_were_measured() -> None:
     assert profile.subgraph_seconds.keys() == {"numpy_0", "two_1", "numpy_2"}
 
 
-def test_every_row_inside_names_nodes_or_says_that_the_name_is_the_librarys() -> None:
+def test_every_row_inside_names_nodes_or_says_that_the_name_is_the_librarys():
     class Odd(Telling):
         inner = (InnerTime("kernel 7", 1e-7), InnerTime("fused", 1e-7, (0, 1)))
 
@@ -118,7 +117,7 @@ def test_every_row_inside_names_nodes_or_says_that_the_name_is_the_librarys() ->
     ]
 
 
-def test_the_users_own_runs_are_measured_from_any_thread_until_there_are_enough() -> None:
+def test_the_users_own_runs_are_measured_from_any_thread_until_there_are_enough():
     with opened(CHAIN, "numpy") as session:
         with session.profile(2) as profile:
             thread = threading.Thread(target=session.run, args=(None, FEEDS))
@@ -132,7 +131,7 @@ def test_the_users_own_runs_are_measured_from_any_thread_until_there_are_enough(
     assert profile.rows[0].calls == 1
 
 
-def test_a_run_that_fails_does_not_count() -> None:
+def test_a_run_that_fails_does_not_count():
     class Failing(ReferenceOperator):
         def run(self, inputs: Any, outputs: Any = None) -> Any:
             if inputs[0].max() > 5:
@@ -148,7 +147,7 @@ def test_a_run_that_fails_does_not_count() -> None:
     assert "1 run of" in profile.table()
 
 
-def test_without_runs_there_is_nothing_and_it_says_so(tmp_path: Path) -> None:
+def test_without_runs_there_is_nothing_and_it_says_so(tmp_path):
     with opened(CHAIN, "numpy") as session, session.profile() as profile:
         pass
     assert profile.rows == ()
@@ -158,7 +157,7 @@ def test_without_runs_there_is_nothing_and_it_says_so(tmp_path: Path) -> None:
     assert "no run was measured" in profile.to_html()
 
 
-def test_the_session_is_afterwards_what_it_was() -> None:
+def test_the_session_is_afterwards_what_it_was():
     made: list[Telling] = []
 
     class Counted(Telling):
@@ -178,7 +177,7 @@ def test_the_session_is_afterwards_what_it_was() -> None:
         assert made[0].runs == runs + 1
 
 
-def test_new_weights_end_the_times_inside_and_are_what_is_computed_with() -> None:
+def test_new_weights_end_the_times_inside_and_are_what_is_computed_with():
     with opened(WEIGHTED, "numpy") as session, session.profile() as profile:
         session.run(None, FEEDS)
         session.update_weights({"w": np.zeros(4, np.float32)})
@@ -190,13 +189,13 @@ def test_new_weights_end_the_times_inside_and_are_what_is_computed_with() -> Non
     assert sum(row.part for row in leaves(profile)) == pytest.approx(1, rel=1e-9)
 
 
-def test_a_library_that_cannot_be_looked_into_says_why() -> None:
+def test_a_library_that_cannot_be_looked_into_says_why():
     profile = profiled(CHAIN, claiming(["Neg"], "two", make=Refusing))
     assert profile.notes == ("two_1: no times from inside: OSError: no counters here",)
     assert "note: two_1: no times from inside" in profile.table()
 
 
-def test_two_profiles_at_once_and_one_of_a_closed_session_are_refused() -> None:
+def test_two_profiles_at_once_and_one_of_a_closed_session_are_refused():
     session = opened(CHAIN, "numpy")
     with session.profile():
         with pytest.raises(CallerError, match="SGK146"), session.profile():
@@ -207,7 +206,7 @@ def test_two_profiles_at_once_and_one_of_a_closed_session_are_refused() -> None:
         pass
 
 
-def test_a_trace_has_tracks_on_which_nothing_overlaps(tmp_path: Path) -> None:
+def test_a_trace_has_tracks_on_which_nothing_overlaps(tmp_path):
     class Unknown(Telling):
         inner = (InnerTime("long", 10.0, (1,)), InnerTime("longer", 30.0))
 
@@ -244,7 +243,7 @@ def test_a_trace_has_tracks_on_which_nothing_overlaps(tmp_path: Path) -> None:
     assert {e["args"]["start"] for e in spans if e["name"] == "longer"} == {"unknown"}
 
 
-def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing() -> None:
+def test_what_is_composed_is_looked_into_and_the_rest_of_it_is_one_thing():
     with opened(CHAIN, claiming(["Neg"], "plain"), "numpy") as session:
         steps = session.plan.steps
         whole = ComposedOperator(session.graph, [(s.subgraph, s.operator) for s in steps])

@@ -24,7 +24,7 @@ def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
-def test_a_session_answers_like_onnx_runtimes() -> None:
+def test_a_session_answers_like_onnx_runtimes():
     with session(LINEAR) as s:
         (result,) = s.run(None, {"x": ones(2, 3)})
         np.testing.assert_array_equal(result, [[19, 32], [19, 32]])
@@ -37,7 +37,7 @@ def test_a_session_answers_like_onnx_runtimes() -> None:
         ]
 
 
-def test_a_session_is_a_function_from_names_to_names() -> None:
+def test_a_session_is_a_function_from_names_to_names():
     s = session(LINEAR)
     assert list(s(x=ones(1, 3))) == list(s(ones(1, 3))) == ["y"]
     for wrong in (lambda: s(ones(1, 3), ones(1)), lambda: s(ones(1, 3), x=ones(1, 3))):
@@ -45,31 +45,31 @@ def test_a_session_is_a_function_from_names_to_names() -> None:
             wrong()
 
 
-def test_inputs_in_the_place_of_names_of_outputs_are_said_to_be_such() -> None:
+def test_inputs_in_the_place_of_names_of_outputs_are_said_to_be_such():
     s = session(LINEAR)
     with pytest.raises(InputError, match=r"SGK143.*is a mapping") as caught:
         asyncio.run(s.arun(None, {"x": ones(1, 3)}))  # type: ignore[arg-type]
     assert "arun(feeds, output_names)" in str(caught.value)
 
 
-def test_outputs_come_in_the_order_they_are_asked_for() -> None:
+def test_outputs_come_in_the_order_they_are_asked_for():
     s = session("g (float[1] x) => (float[1] a, float[1] b) { a = Relu(x) b = Neg(x) }")
     b, a = s.run(["b", "a"], {"x": ones(1)})
     assert (a[0], b[0]) == (1, -1)
 
 
-def test_an_output_asked_for_twice_is_two_arrays() -> None:
+def test_an_output_asked_for_twice_is_two_arrays():
     first, second = session(LINEAR).run(["y", "y"], {"x": ones(1, 3)})
     assert not np.shares_memory(first, second)
     np.testing.assert_array_equal(first, second)
 
 
-def test_a_name_in_place_of_a_list_of_names_is_refused() -> None:
+def test_a_name_in_place_of_a_list_of_names_is_refused():
     with pytest.raises(InputError, match="pass a list"):
         session(LINEAR).run("y", {"x": ones(1, 3)})
 
 
-def test_values_cross_from_backend_to_backend() -> None:
+def test_values_cross_from_backend_to_backend():
     s = session(DIAMOND, claiming(["Relu", "Abs"], "one"), claiming(["Neg", "Add"], "two"))
     assert {subgraph.backend for subgraph in s.partitioning.subgraphs} == {"one", "two"}
     np.testing.assert_array_equal(s.run(None, {"x": ones(2, 3)})[0], np.zeros((2, 3)))
@@ -82,7 +82,7 @@ def test_values_cross_from_backend_to_backend() -> None:
     np.arange(6, dtype=">f4").reshape(2, 3),
     [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
 ], ids=["fortran order", "strided", "read-only", "foreign byte order", "a list"])  # fmt: skip
-def test_every_form_of_a_right_array_is_accepted(array: Any) -> None:
+def test_every_form_of_a_right_array_is_accepted(array):
     (result,) = session(DIAMOND).run(None, {"x": array})
     np.testing.assert_array_equal(result, np.abs(array) - np.asarray(array))
     assert result.dtype == np.float32
@@ -101,7 +101,7 @@ class Foreign:
         return self._array.__dlpack_device__()
 
 
-def test_arrays_of_other_libraries_come_in_by_dlpack() -> None:
+def test_arrays_of_other_libraries_come_in_by_dlpack():
     assert session(DIAMOND).run(None, {"x": Foreign(ones(2, 3))})[0].sum() == 0
 
 
@@ -123,9 +123,7 @@ def test_arrays_of_other_libraries_come_in_by_dlpack() -> None:
         ({"x": np.zeros((2, 3), "datetime64[s]")}, "SGK141", "datetime64"),
     ],
 )
-def test_feeds_that_do_not_fit_are_refused_and_the_session_goes_on(
-    feeds: dict[str, Any], code: str, told: str
-) -> None:
+def test_feeds_that_do_not_fit_are_refused_and_the_session_goes_on(feeds, code, told):
     s = session(LINEAR)
     with pytest.raises(InputError) as refusal:
         s.run(None, feeds)
@@ -139,7 +137,7 @@ SHARED = """g (float[N, 2] a, float[N, 2] b) => (float[N, 2] y) {
 }"""
 
 
-def test_a_symbol_has_one_value_in_all_inputs_if_strict() -> None:
+def test_a_symbol_has_one_value_in_all_inputs_if_strict():
     s = session(SHARED, strict=True)
     assert s.run(None, {"a": ones(3, 2), "b": ones(3, 2)})[0].shape == (3, 2)
     with pytest.raises(InputError, match="dimension 'N' is 3 in input 'a'") as refusal:
@@ -149,9 +147,7 @@ def test_a_symbol_has_one_value_in_all_inputs_if_strict() -> None:
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime", "openvino"])
 @pytest.mark.parametrize(("first", "second"), [(1, 4), (4, 1)])
-def test_a_symbol_with_two_sizes_is_run_with_one_warning(
-    backend: str, first: int, second: int
-) -> None:
+def test_a_symbol_with_two_sizes_is_run_with_one_warning(backend, first, second):
     s = sk.InferenceSession(parsed(SHARED), [backend])
     if backend == "onnxruntime" and first > second:
         pytest.skip("ONNX Runtime itself reuses a buffer of another size and says so")
@@ -165,23 +161,23 @@ def test_a_symbol_with_two_sizes_is_run_with_one_warning(
         assert result.shape == (4, 2)
 
 
-def test_two_axes_of_an_input_may_share_a_name() -> None:
+def test_two_axes_of_an_input_may_share_a_name():
     s = session("g (float[S, S] x) => (float[S, S] y) { y = Neg(x) }")
     with pytest.warns(SubgraphkitWarning, match=r"shapes=\{'x': \('S', 'S_2'\)\}"):
         assert s.run(None, {"x": ones(2, 5)})[0].shape == (2, 5)
 
 
-def test_an_output_that_does_not_exist_is_named() -> None:
+def test_an_output_that_does_not_exist_is_named():
     with pytest.raises(InputError, match=r"SGK143.*no output 'z'"):
         session(LINEAR).run(["z"], {"x": ones(1, 3)})
 
 
-def test_run_options_are_not_ignored_in_silence() -> None:
+def test_run_options_are_not_ignored_in_silence():
     with pytest.raises(CallerError, match="run options"):
         session(LINEAR).run(None, {"x": ones(1, 3)}, object())  # type: ignore[arg-type]
 
 
-def test_an_input_with_a_default_may_be_left_out() -> None:
+def test_an_input_with_a_default_may_be_left_out():
     text = "g (float[2] x, float[2] w = {5, 6}) => (float[2] y) { y = Add(x, w) }"
     s = session(text)
     assert [v.name for v in s.get_overridable_initializers()] == ["w"]
@@ -189,26 +185,26 @@ def test_an_input_with_a_default_may_be_left_out() -> None:
     np.testing.assert_array_equal(s.run(None, {"x": ones(2), "w": ones(2)})[0], [2, 2])
 
 
-def test_an_input_wired_straight_to_an_output_is_copied() -> None:
+def test_an_input_wired_straight_to_an_output_is_copied():
     x = ones(2)
     s = session("g (float[2] x) => (float[2] x, float[2] y) { y = Relu(x) }")
     through, _ = s.run(None, {"x": x})
     assert not np.shares_memory(through, x)
 
 
-def test_a_graph_without_nodes_runs() -> None:
+def test_a_graph_without_nodes_runs():
     s = session("g (float[2] x) => (float[2] x) { }")
     np.testing.assert_array_equal(s.run(None, {"x": ones(2)})[0], ones(2))
 
 
-def test_a_weight_that_is_an_output_is_copied() -> None:
+def test_a_weight_that_is_an_output_is_copied():
     s = session("g (float[2] x) => (float[2] w) <float[2] w = {1, 2}> { y = Relu(x) }")
     first, second = (s.run(None, {"x": ones(2)})[0] for _ in range(2))
     first += 1
     np.testing.assert_array_equal(second, [1, 2])
 
 
-def test_a_closed_session_says_so() -> None:
+def test_a_closed_session_says_so():
     operators: list[ReferenceOperator] = []
 
     def make(subgraph: sk.Subgraph) -> ReferenceOperator:
@@ -223,7 +219,7 @@ def test_a_closed_session_says_so() -> None:
         s.run(None, {"x": ones(1, 3)})
 
 
-def test_every_operator_is_closed_although_one_of_them_fails_to() -> None:
+def test_every_operator_is_closed_although_one_of_them_fails_to():
     operators: list[ReferenceOperator] = []
 
     class Unclosable(ReferenceOperator):
@@ -243,7 +239,7 @@ def test_every_operator_is_closed_although_one_of_them_fails_to() -> None:
 Failing = failing(ZeroDivisionError, "a kernel divided by zero")
 
 
-def test_a_failure_while_running_names_the_subgraph() -> None:
+def test_a_failure_while_running_names_the_subgraph():
     s = session(CHAIN, claiming(["Relu"], "good"), claiming(["Neg"], "bad", make=Failing))
     with pytest.raises(ExecutionError, match="a kernel divided by zero") as failure:
         s.run(None, {"x": ones(1, 4)})
@@ -252,7 +248,7 @@ def test_a_failure_while_running_names_the_subgraph() -> None:
     assert isinstance(failure.value.__cause__, ZeroDivisionError)
 
 
-def test_a_failure_moves_the_subgraph_where_the_policy_says_so() -> None:
+def test_a_failure_moves_the_subgraph_where_the_policy_says_so():
     s = session(CHAIN, claiming(["Neg"], "bad", make=Failing), on_run_error="fallback")
     with pytest.warns(SubgraphkitWarning, match="runs on the fallback backend from now on") as told:
         (result,) = s.run(None, {"x": ones(1, 4)})
@@ -261,7 +257,7 @@ def test_a_failure_moves_the_subgraph_where_the_policy_says_so() -> None:
     np.testing.assert_array_equal(s.run(None, {"x": ones(1, 4)})[0], result)
 
 
-def test_a_failure_that_a_backend_words_itself_moves_the_subgraph_too() -> None:
+def test_a_failure_that_a_backend_words_itself_moves_the_subgraph_too():
     make = failing(ExecutionError, "SGK131", "a node failed", backend="bad", subgraph="bad_1")
     s = session(CHAIN, claiming(["Neg"], "bad", make=make), on_run_error="fallback")
     with pytest.warns(SubgraphkitWarning, match="a node failed"):
@@ -269,7 +265,7 @@ def test_a_failure_that_a_backend_words_itself_moves_the_subgraph_too() -> None:
     np.testing.assert_array_equal(result, np.zeros((1, 4)))
 
 
-def test_a_failure_of_the_fallback_itself_is_raised_as_it_is() -> None:
+def test_a_failure_of_the_fallback_itself_is_raised_as_it_is():
     text = "g (float[n] x, float[m] z) => (float[k] y) { y = Add(x, z) }"
     s = session(text, "numpy", on_run_error="fallback")
     with pytest.raises(ExecutionError, match="#0 Add failed while running"):
@@ -295,7 +291,7 @@ def returning(*results: Any) -> Any:
         ((ones(2, 3), ones(2, 3)), "wrong number of outputs"),
     ],
 )
-def test_a_wrong_result_is_caught_at_the_boundary(results: Any, told: str) -> None:
+def test_a_wrong_result_is_caught_at_the_boundary(results, told):
     s = session(DIAMOND, claiming(ALL, "bad", make=returning(*results)))
     with pytest.raises(ExecutionError) as failure:
         s.run(None, {"x": ones(2, 3)})
@@ -303,7 +299,7 @@ def test_a_wrong_result_is_caught_at_the_boundary(results: Any, told: str) -> No
     assert told in str(failure.value)
 
 
-def test_the_session_knows_how_it_was_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_session_knows_how_it_was_configured(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_STRICT", "no")
     rows = {row[0]: row[1:] for row in session(LINEAR).resolved_config.as_table()}
     assert rows["strict"][1] == "environment"
@@ -319,7 +315,7 @@ def test_the_session_knows_how_it_was_configured(monkeypatch: pytest.MonkeyPatch
         ("string[2]", [1, 2], "it holds int64"),
     ],
 )
-def test_python_values_that_would_change_are_refused(declared: str, value: Any, told: str) -> None:
+def test_python_values_that_would_change_are_refused(declared, value, told):
     s = session(f"g ({declared} x) => ({declared} y) {{ y = Identity(x) }}")
     with pytest.raises(InputError, match=told) as refusal:
         s.run(None, {"x": value})
@@ -330,12 +326,12 @@ def test_python_values_that_would_change_are_refused(declared: str, value: Any, 
     ("declared", "value"),
     [("float[2]", [1, True]), ("int64[0]", []), ("uint64[1]", [2**63]), ("bfloat16[1]", [0.5])],
 )
-def test_python_values_that_lose_nothing_are_accepted(declared: str, value: Any) -> None:
+def test_python_values_that_lose_nothing_are_accepted(declared, value):
     s = session(f"g ({declared} x) => ({declared} y) {{ y = Identity(x) }}", "numpy")
     assert s.run(None, {"x": value})[0].tolist() == value
 
 
-def test_what_is_in_an_optional_is_checked() -> None:
+def test_what_is_in_an_optional_is_checked():
     s = session("g (optional(float[2]) x) => (bool y) { y = OptionalHasElement(x) }", "numpy")
     assert not s.run(None, {"x": None})[0]
     assert s.run(None, {"x": ones(2)})[0]
@@ -343,7 +339,7 @@ def test_what_is_in_an_optional_is_checked() -> None:
         s.run(None, {"x": np.ones(2)})
 
 
-def test_runs_take_no_memory_that_stays() -> None:
+def test_runs_take_no_memory_that_stays():
     with session(LINEAR, "numpy") as s:
         feeds = {"x": ones(2, 3)}
 

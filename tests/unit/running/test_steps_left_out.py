@@ -1,8 +1,5 @@
 """Steps of the road that are left out, values inside of a model, and the caller's mistakes."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -16,7 +13,7 @@ X = np.ones(3, np.float32)
 
 
 @pytest.mark.parametrize("door", [sk.bind, sk.partition, sk.compile_subgraphs, sk.plan, sk.Session])
-def test_every_step_takes_what_there_was_at_first(door: Any, tmp_path: Path) -> None:
+def test_every_step_takes_what_there_was_at_first(door, tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(MODEL, path)
     for source in (path, str(path), MODEL, MODEL.SerializeToString(), sk.load(MODEL)):
@@ -27,12 +24,12 @@ def test_every_step_takes_what_there_was_at_first(door: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("door", [sk.bind, sk.partition, sk.compile_subgraphs, sk.plan, sk.Session])
-def test_what_is_no_model_is_the_callers_mistake(door: Any) -> None:
+def test_what_is_no_model_is_the_callers_mistake(door):
     with pytest.raises(CallerError, match=r"SGK213.*from int"):
         door(3)
 
 
-def test_values_inside_are_outputs_if_they_are_named_or_asked_for() -> None:
+def test_values_inside_are_outputs_if_they_are_named_or_asked_for():
     with sk.InferenceSession(MODEL, "numpy", outputs=["b", "y"]) as session:
         assert [one.name for one in session.get_outputs()] == ["b", "y"]
         np.testing.assert_allclose(session.run(["b"], {"x": X})[0], -np.exp(X), rtol=1e-6)
@@ -48,7 +45,7 @@ def test_values_inside_are_outputs_if_they_are_named_or_asked_for() -> None:
         session.run(["y"], {"x": X})
 
 
-def test_values_inside_are_not_those_of_former_weights() -> None:
+def test_values_inside_are_not_those_of_former_weights():
     text = "g (float[3] x) => (float[3] y) <float[3] w = {1, 2, 3}> { a = Mul(x, w) y = Exp(a) }"
     with sk.InferenceSession(parsed(text), "numpy") as session:
         assert session.run(["a"], {"x": X})[0].tolist() == [1, 2, 3]
@@ -57,7 +54,7 @@ def test_values_inside_are_not_those_of_former_weights() -> None:
             session.run(["a"], {"x": X})
 
 
-def test_a_region_is_found_and_measured_by_its_id() -> None:
+def test_a_region_is_found_and_measured_by_its_id():
     parts = sk.partition(MODEL, "numpy").split("numpy_0", [0])
     with sk.InferenceSession(sk.partition(MODEL, "onnxruntime,numpy")[0]) as alone:
         assert [one.backend for one in alone.partitioning] == ["onnxruntime"]
@@ -69,7 +66,7 @@ def test_a_region_is_found_and_measured_by_its_id() -> None:
         assert set(session.profile({"x": X}).subgraph_seconds) == {"numpy_0", "numpy_1"}
 
 
-def test_a_region_of_the_fallback_is_divided_among_properties() -> None:
+def test_a_region_of_the_fallback_is_divided_among_properties():
     class TakesNeg(sk.SubgraphProperty):
         def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
             return sk.OpSelector(graph, ["Neg"])

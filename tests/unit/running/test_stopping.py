@@ -39,7 +39,7 @@ def session(request: pytest.FixtureRequest) -> Any:
         yield opened
 
 
-def test_a_run_ends_at_its_deadline_and_names_the_step(session: sk.Session) -> None:
+def test_a_run_ends_at_its_deadline_and_names_the_step(session):
     for _ in range(3):
         with pytest.raises(
             RunTimeoutError, match=r"SGK138.*timeout_s=0\.05: step 1 of 1"
@@ -55,7 +55,7 @@ def test_a_run_ends_at_its_deadline_and_names_the_step(session: sk.Session) -> N
         assert (y == 6).all()
 
 
-def test_another_thread_cancels_all_runs_with_the_same_options(session: sk.Session) -> None:
+def test_another_thread_cancels_all_runs_with_the_same_options(session):
     options = sk.RunOptions()
     ended: list[str] = []
 
@@ -80,18 +80,18 @@ def test_another_thread_cancels_all_runs_with_the_same_options(session: sk.Sessi
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "1", True])
-def test_what_is_no_time_is_refused(session: sk.Session, seconds: Any) -> None:
+def test_what_is_no_time_is_refused(session, seconds):
     with pytest.raises(CallerError, match=r"SGK142.*timeout_s"):
         session.run(None, feeds(1), timeout_s=seconds)
 
 
-def test_no_time_at_all_is_a_deadline_and_endless_time_is_none(session: sk.Session) -> None:
+def test_no_time_at_all_is_a_deadline_and_endless_time_is_none(session):
     with pytest.raises(RunTimeoutError, match=r"SGK138"):
         session.run(None, feeds(1), timeout_s=0)
     assert session.run(None, feeds(1), timeout_s=float("inf"))[0][0] == 2
 
 
-def test_python_code_is_interrupted_anywhere_and_never_after_it_ended() -> None:
+def test_python_code_is_interrupted_anywhere_and_never_after_it_ended():
     # Whatever the moment: the work was interrupted, or done; and nothing strikes behind it.
     for pause in np.linspace(0, 0.002, 60):
         progress = Progress()
@@ -106,7 +106,7 @@ def test_python_code_is_interrupted_anywhere_and_never_after_it_ended() -> None:
             sum(range(10))
 
 
-def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known() -> None:
+def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known():
     progress, returns, after = Progress(), threading.Event(), []
 
     def in_a_library() -> None:
@@ -127,7 +127,7 @@ def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known
     assert after == []
 
 
-def test_what_is_taken_back_leaves_tracing_as_it_was() -> None:
+def test_what_is_taken_back_leaves_tracing_as_it_was():
     # CPython 3.11 never gets beyond a call that is traced while it looks for such exceptions.
     program = """if True:
         import sys, threading

@@ -38,7 +38,7 @@ class Crowded(ReferenceOperator):
         return super().run(inputs)
 
 
-def test_an_operator_that_is_not_thread_safe_runs_alone() -> None:
+def test_an_operator_that_is_not_thread_safe_runs_alone():
     session = sk.InferenceSession(parsed(CHAIN), [claiming(["Relu", "Neg"], make=Crowded)])
     feeds = [{"x": np.full((1, 4), i, np.float32)} for i in range(24)]
     with ThreadPoolExecutor(8) as pool:
@@ -47,7 +47,7 @@ def test_an_operator_that_is_not_thread_safe_runs_alone() -> None:
     assert Crowded.most == 1
 
 
-def test_a_run_sees_all_new_weights_or_none() -> None:
+def test_a_run_sees_all_new_weights_or_none():
     session = sk.InferenceSession(
         parsed(LINEAR),
         [
@@ -77,7 +77,7 @@ def test_a_run_sees_all_new_weights_or_none() -> None:
     assert seen <= {(19.0, 32.0), (0.0, 0.0), (103.0, 103.0), (206.0, 206.0)}
 
 
-def test_a_change_waits_for_the_runs_inside() -> None:
+def test_a_change_waits_for_the_runs_inside():
     gate = Gate()
     order: list[str] = []
     with ThreadPoolExecutor(1) as pool:
@@ -92,7 +92,7 @@ def test_a_change_waits_for_the_runs_inside() -> None:
     assert order == ["run ends", "change"]
 
 
-def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting() -> None:
+def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting():
     gate = Gate()
 
     def run() -> None:
@@ -105,7 +105,7 @@ def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting() -> None
             assert gate.alone(lambda: True)
 
 
-def test_changes_interrupted_anywhere_keep_no_run_out() -> None:
+def test_changes_interrupted_anywhere_keep_no_run_out():
     gate = Gate()
 
     def run() -> bool:
@@ -119,7 +119,7 @@ def test_changes_interrupted_anywhere_keep_no_run_out() -> None:
             assert run()
 
 
-def test_a_busy_session_cannot_put_a_change_off() -> None:
+def test_a_busy_session_cannot_put_a_change_off():
     gate = Gate()
     stop = threading.Event()
 
@@ -139,7 +139,7 @@ def test_a_busy_session_cannot_put_a_change_off() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
+def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest():
     feeds = {"x": np.full((1, 4), 2, np.float32)}
     ours = sk.InferenceSession(parsed(CHAIN), "numpy")
     expected = ours.run(None, feeds)
@@ -182,7 +182,7 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("backend", ["onednn", "onnxruntime", "openvino"])
-def test_a_forked_child_opens_what_its_parent_opened_and_closed(backend: str) -> None:
+def test_a_forked_child_opens_what_its_parent_opened_and_closed(backend):
     feeds = {"x": np.full((1, 4), 2, np.float32)}
 
     def run() -> str:
@@ -198,7 +198,7 @@ def test_a_forked_child_opens_what_its_parent_opened_and_closed(backend: str) ->
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_computes_the_properties_that_a_thread_of_the_parent_was_computing() -> None:
+def test_a_forked_child_computes_the_properties_that_a_thread_of_the_parent_was_computing():
     inside, go_on = threading.Event(), threading.Event()
 
     class Slow:
@@ -225,7 +225,7 @@ def test_a_forked_child_computes_the_properties_that_a_thread_of_the_parent_was_
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent() -> None:
+def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent():
     feeds = {"x": np.full((1, 4), 2, np.float32)}
     with sk.InferenceSession(parsed(CHAIN), "numpy") as session:
         session.stats()
@@ -249,7 +249,7 @@ def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent() -
         assert len(list(stream)) == 4
 
 
-def test_a_stream_keeps_the_order_and_reads_no_further_than_it_runs() -> None:
+def test_a_stream_keeps_the_order_and_reads_no_further_than_it_runs():
     read = 0
 
     def items() -> Iterator[dict[str, Any]]:
@@ -270,7 +270,7 @@ def test_a_stream_keeps_the_order_and_reads_no_further_than_it_runs() -> None:
             session.stream(items(), depth=0)
 
 
-def test_two_subgraphs_of_a_stream_work_at_the_same_time() -> None:
+def test_two_subgraphs_of_a_stream_work_at_the_same_time():
     # Each waits in its run for the other: on the item before it, or after it.
     both = threading.Barrier(2, timeout=PATIENCE)
 
@@ -294,7 +294,7 @@ def test_two_subgraphs_of_a_stream_work_at_the_same_time() -> None:
         ]  # fmt: skip
 
 
-def test_an_error_in_a_stream_comes_at_its_place() -> None:
+def test_an_error_in_a_stream_comes_at_its_place():
     def broken() -> Iterator[dict[str, Any]]:
         yield item(1)
         yield item(2)
@@ -312,7 +312,7 @@ def test_an_error_in_a_stream_comes_at_its_place() -> None:
             assert list(results) == []
 
 
-def test_a_stream_of_what_arrives_answers_before_the_next_arrives() -> None:
+def test_a_stream_of_what_arrives_answers_before_the_next_arrives():
     async def main() -> None:
         answers: asyncio.Queue[float] = asyncio.Queue()
 

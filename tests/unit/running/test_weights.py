@@ -30,7 +30,7 @@ def bias(*values: float) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     ("make", "outcome"), [(WeightedOperator, "refitted"), (ReferenceOperator, "recompiled")]
 )
-def test_an_operator_refits_or_is_compiled_again_and_says_which(make: Any, outcome: str) -> None:
+def test_an_operator_refits_or_is_compiled_again_and_says_which(make, outcome):
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH, make=make)])
     assert value(session) == [19, 32]
     assert session.update_weights(bias(0, 0)) == {"fake_0": outcome}
@@ -38,7 +38,7 @@ def test_an_operator_refits_or_is_compiled_again_and_says_which(make: Any, outco
     assert session.weight_versions == {"bias": 1}
 
 
-def test_only_the_subgraphs_that_use_a_weight_are_touched() -> None:
+def test_only_the_subgraphs_that_use_a_weight_are_touched():
     session = sk.InferenceSession(
         parsed(LINEAR), [claiming(["MatMul"], "one"), claiming(["Add"], "two")]
     )
@@ -49,7 +49,7 @@ def test_only_the_subgraphs_that_use_a_weight_are_touched() -> None:
     assert value(session) == [10, 13]
 
 
-def test_new_weights_are_copied() -> None:
+def test_new_weights_are_copied():
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH, make=WeightedOperator)])
     changed = bias(0, 0)
     session.update_weights(changed)
@@ -65,7 +65,7 @@ def test_new_weights_are_copied() -> None:
         ({"bias": np.zeros(2)}, "float64"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(changed: dict[str, Any], told: str) -> None:
+def test_weights_that_do_not_fit_are_refused(changed, told):
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
     with pytest.raises(WeightUpdateError) as refusal:
         session.update_weights(changed)
@@ -79,7 +79,7 @@ class Stubborn(ReferenceOperator):
         raise MemoryError("no room for two engines")
 
 
-def test_old_weights_are_put_back_when_a_subgraph_cannot_take_new_ones() -> None:
+def test_old_weights_are_put_back_when_a_subgraph_cannot_take_new_ones():
     session = sk.InferenceSession(
         parsed(LINEAR),
         [
@@ -104,7 +104,7 @@ class Interrupted(WeightedOperator):
         return super().update_weights(changed)
 
 
-def test_old_weights_are_put_back_when_an_update_is_interrupted() -> None:
+def test_old_weights_are_put_back_when_an_update_is_interrupted():
     backends = [
         claiming(["MatMul"], "soft", make=WeightedOperator),
         claiming(["Add"], "slow", make=Interrupted),
@@ -118,14 +118,14 @@ def test_old_weights_are_put_back_when_an_update_is_interrupted() -> None:
     assert value(session) == [10, 13]
 
 
-def test_an_output_that_is_a_weight_shows_the_new_value() -> None:
+def test_an_output_that_is_a_weight_shows_the_new_value():
     text = "g (float[2] x) => (float[2] w) <float[2] w = {1, 2}> { y = Relu(x) }"
     session = sk.InferenceSession(parsed(text), [claiming(["Relu"])])
     session.update_weights({"w": np.array([8, 9], np.float32)})
     assert session.run(None, {"x": np.ones(2, np.float32)})[0].tolist() == [8, 9]
 
 
-def test_a_constant_node_that_was_replaced_is_compiled_with_its_new_value() -> None:
+def test_a_constant_node_that_was_replaced_is_compiled_with_its_new_value():
     text = """g (float[2] x) => (float[2] y) {
       c = Constant<value = float[2] {1, 2}>()
       y = Add(x, c)
@@ -140,14 +140,14 @@ class Unclosable(ReferenceOperator):
         raise OSError("the device is gone")
 
 
-def test_new_weights_hold_although_an_old_operator_cannot_be_closed() -> None:
+def test_new_weights_hold_although_an_old_operator_cannot_be_closed():
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH, make=Unclosable)])
     session.update_weights(bias(0, 0))
     assert value(session) == [9, 12]
     assert dict(session.weight_versions) == {"bias": 1}
 
 
-def test_new_weights_may_have_a_foreign_byte_order_or_be_text() -> None:
+def test_new_weights_may_have_a_foreign_byte_order_or_be_text():
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
     session.update_weights({"bias": np.array([0, 0], ">f4")})
     assert value(session) == [9, 12]
@@ -157,7 +157,7 @@ def test_new_weights_may_have_a_foreign_byte_order_or_be_text() -> None:
     assert session.run(None, {"x": np.ones(1, np.float32)})[0].tolist() == ["c", "d"]
 
 
-def test_new_weights_come_by_name() -> None:
+def test_new_weights_come_by_name():
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
     with pytest.raises(WeightUpdateError, match="are a list, expected a mapping"):
         session.update_weights([np.zeros(2)])  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ def test_new_weights_come_by_name() -> None:
 @pytest.mark.parametrize(
     "stored", ["y = Reshape(x, shp)", "shp2 = Constant<value_ints=[3, 4]>() y = Reshape(x, shp2)"]
 )
-def test_a_constant_that_decides_a_shape_cannot_be_replaced(stored: str) -> None:
+def test_a_constant_that_decides_a_shape_cannot_be_replaced(stored):
     text = f"""
     g (float[2, 6] x) => (int64[2] s, y) <int64[2] shp = {{3, 4}}> {{ {stored} s = Shape(y) }}"""
     session = sk.InferenceSession(parsed(text), "numpy")
@@ -212,7 +212,7 @@ class Stamp(sk.SubgraphOperator):
         self.closed = True
 
 
-def test_ten_thousand_runs_over_a_hundred_exchanges_see_one_generation_each() -> None:
+def test_ten_thousand_runs_over_a_hundred_exchanges_see_one_generation_each():
     now = 0
     backends = [
         claiming(["Relu"], "one", make=lambda _: Stamp(lambda: now)),
@@ -250,7 +250,7 @@ def test_ten_thousand_runs_over_a_hundred_exchanges_see_one_generation_each() ->
     assert len(set(seen)) > 10
 
 
-def test_another_plan_may_divide_the_model_in_another_way() -> None:
+def test_another_plan_may_divide_the_model_in_another_way():
     with sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)]) as session:
         first = session.plan
         session.exchange(planned(session, claiming(["MatMul"], "one"), claiming(["Add"], "two")))
@@ -267,7 +267,7 @@ def test_another_plan_may_divide_the_model_in_another_way() -> None:
 
 
 @pytest.mark.parametrize("make", [WeightedOperator, ReferenceOperator])
-def test_another_plan_computes_with_the_weights_of_today(make: Any) -> None:
+def test_another_plan_computes_with_the_weights_of_today(make):
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH, make=make)])
     made_before = planned(session)
     session.update_weights({"bias": np.zeros(2, np.float32)})
@@ -279,7 +279,7 @@ def test_another_plan_computes_with_the_weights_of_today(make: Any) -> None:
     assert session.weight_versions == {"bias": 2}
 
 
-def test_a_plan_that_cannot_be_taken_is_closed_and_the_old_one_stays() -> None:
+def test_a_plan_that_cannot_be_taken_is_closed_and_the_old_one_stays():
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
     session.update_weights({"bias": np.zeros(2, np.float32)})
     stubborn = planned(session, claiming(BOTH, "stubborn", make=Stubborn))

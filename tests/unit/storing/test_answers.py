@@ -39,14 +39,14 @@ def _file(folder: Path) -> Path:
     return path
 
 
-def test_a_question_is_asked_once(folder: Path) -> None:
+def test_a_question_is_asked_once(folder):
     for place in (None, folder):
         answers, library = Answers("answers"), Library()
         assert answers.recall("q", library, place) == answers.recall("q", library, place)
         assert (library.asked, len(answers)) == (1, 1)
 
 
-def test_an_answer_outlives_who_asked(folder: Path) -> None:
+def test_an_answer_outlives_who_asked(folder):
     Answers("answers").put(b"q", ["dtype", "no"], folder)
     library = Library()
     assert Answers("answers").recall(b"q", library, folder) == ["dtype", "no"]
@@ -57,7 +57,7 @@ def test_an_answer_outlives_who_asked(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "plain JSON"])
-def test_a_damaged_file_is_asked_again_and_mended(damage: str, folder: Path) -> None:
+def test_a_damaged_file_is_asked_again_and_mended(damage, folder):
     Answers("answers").put("q", ["dtype", "no"], folder)
     path = _file(folder)
     data = path.read_bytes()
@@ -70,7 +70,7 @@ def test_a_damaged_file_is_asked_again_and_mended(damage: str, folder: Path) -> 
     assert path.read_bytes() == data
 
 
-def test_an_answer_to_another_question_is_not_believed(folder: Path) -> None:
+def test_an_answer_to_another_question_is_not_believed(folder):
     answers = Answers("answers")
     answers.put("other", ["dtype", "yes"], folder)
     other = _file(folder)
@@ -80,7 +80,7 @@ def test_an_answer_to_another_question_is_not_believed(folder: Path) -> None:
     assert known(Answers("answers"), "q", folder) is None
 
 
-def test_what_the_machine_is_at_fault_for_is_not_remembered(folder: Path) -> None:
+def test_what_the_machine_is_at_fault_for_is_not_remembered(folder):
     answers, library = Answers("answers"), Library()
     assert answers.recall("q", lambda: Passing(["compile", "out of memory"]), folder) == [
         "compile",
@@ -110,11 +110,11 @@ def _failing() -> None:
         ("memory_format is not supported", False),
     ],
 )
-def test_faults_of_the_machine_are_told_from_answers(said: Exception | str, *, fault: bool) -> None:
+def test_faults_of_the_machine_are_told_from_answers(said, *, fault):
     assert is_machine_fault(said) is fault
 
 
-def test_what_is_unused_for_longest_goes_first() -> None:
+def test_what_is_unused_for_longest_goes_first():
     answers, library = Answers("answers", most=3), Library()
     for question in "abca":
         answers.put(question, question)
@@ -125,9 +125,7 @@ def test_what_is_unused_for_longest_goes_first() -> None:
     assert library.asked == 1
 
 
-def test_files_are_no_more_than_there_is_room_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_no_more_than_there_is_room_for(folder, monkeypatch):
     monkeypatch.setattr("subgraphkit.storing.kept_files._MOST_FILES", 10)
     answers = Answers("answers")
     for number in range(40):
@@ -136,7 +134,7 @@ def test_files_are_no_more_than_there_is_room_for(
     assert known(Answers("answers"), "39", folder) == 39
 
 
-def test_a_folder_that_has_gone_costs_nothing(folder: Path) -> None:
+def test_a_folder_that_has_gone_costs_nothing(folder):
     folder.rmdir()
     answers = Answers("answers")
     assert answers.recall("q", Library(), folder) == ["dtype", "no"]
@@ -144,7 +142,7 @@ def test_a_folder_that_has_gone_costs_nothing(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_answers_are_forgotten_and_nothing_else_is_touched(tmp_path: Path, folder: Path) -> None:
+def test_answers_are_forgotten_and_nothing_else_is_touched(tmp_path, folder):
     cache = tmp_path / "cache"
     assert forget_answers(cache) == 0
     name = f"{'0a' * 32}.answer"

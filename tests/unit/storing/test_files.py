@@ -20,7 +20,7 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_file_is_for_the_user_alone_and_has_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_for_the_user_alone_and_has_nothing_beside_it(tmp_path):
     write_whole(tmp_path / "a", b"one")
     write_whole(tmp_path / "a", b"two")
     assert (tmp_path / "a").read_bytes() == b"two"
@@ -29,9 +29,7 @@ def test_a_file_is_for_the_user_alone_and_has_nothing_beside_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_what_was_there_stays_if_any_step_fails(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_there_stays_if_any_step_fails(step, tmp_path, monkeypatch):
     write_whole(tmp_path / "a", b"one")
 
     def fail(*given: object) -> None:
@@ -45,16 +43,14 @@ def test_what_was_there_stays_if_any_step_fails(
     assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_file_that_is_to_stay_stays(tmp_path: Path) -> None:
+def test_a_file_that_is_to_stay_stays(tmp_path):
     write_whole(tmp_path / "a", b"one", replace=False)
     write_whole(tmp_path / "a", b"two", replace=False)
     assert (tmp_path / "a").read_bytes() == b"one"
     assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
-def test_without_hard_links_a_file_is_put_in_place_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_hard_links_a_file_is_put_in_place_all_the_same(tmp_path, monkeypatch):
     def refuse(*given: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -64,7 +60,7 @@ def test_without_hard_links_a_file_is_put_in_place_all_the_same(
     assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
-def test_whoever_reads_while_others_write_sees_one_whole(tmp_path: Path) -> None:
+def test_whoever_reads_while_others_write_sees_one_whole(tmp_path):
     contents = [bytes([number]) * 50_000 for number in range(4)]
     write_whole(tmp_path / "a", contents[0])
     writers = [
@@ -83,14 +79,14 @@ def test_whoever_reads_while_others_write_sees_one_whole(tmp_path: Path) -> None
     assert seen <= set(contents)
 
 
-def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
+def test_a_new_file_replaces_nothing(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "far")
     with pytest.raises(FileExistsError), new_file(tmp_path / "a"):
         pass
     assert not (tmp_path / "far").exists()
 
 
-def test_an_output_has_the_mode_of_new_files_and_keeps_that_of_old_ones(tmp_path: Path) -> None:
+def test_an_output_has_the_mode_of_new_files_and_keeps_that_of_old_ones(tmp_path):
     (tmp_path / "plain").write_bytes(b"")
     write_output(tmp_path / "new", b"one")
     assert _mode(tmp_path / "new") == _mode(tmp_path / "plain")
@@ -101,14 +97,14 @@ def test_an_output_has_the_mode_of_new_files_and_keeps_that_of_old_ones(tmp_path
     assert (tmp_path / "shared").read_bytes() == b"one"
 
 
-def test_an_output_goes_where_a_link_leads(tmp_path: Path) -> None:
+def test_an_output_goes_where_a_link_leads(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
     write_output(tmp_path / "link", b"one")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"one"
 
 
-def test_a_pipe_takes_an_output_and_stays_a_pipe(tmp_path: Path) -> None:
+def test_a_pipe_takes_an_output_and_stays_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append((tmp_path / "pipe").read_bytes()))
@@ -119,9 +115,7 @@ def test_a_pipe_takes_an_output_and_stays_a_pipe(tmp_path: Path) -> None:
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-def test_a_file_that_cannot_be_replaced_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_replaced_is_written(tmp_path, monkeypatch):
     (tmp_path / "mounted").write_bytes(b"one")
 
     def busy(*given: object) -> None:
@@ -138,13 +132,13 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUBGRAPH_CACHE_DIR", raising=False)
 
 
-def test_it_lies_beside_the_engines_and_is_the_users_alone(tmp_path: Path) -> None:
+def test_it_lies_beside_the_engines_and_is_the_users_alone(tmp_path):
     folder = kept_folder(tmp_path / "cache", "acme")
     assert folder == tmp_path / "cache" / "backends" / "acme"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
+def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
     folder = kept_folder(tmp_path / "cache", "acme")
     assert folder is not None
     folder.chmod(0o777)
@@ -154,7 +148,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
 pytest.importorskip("fcntl", reason="this system has no forks and no links")
 
 
-def test_who_holds_a_lock_already_waits_for_it_no_longer_than_the_timeout(tmp_path: Path) -> None:
+def test_who_holds_a_lock_already_waits_for_it_no_longer_than_the_timeout(tmp_path):
     told: list[str] = []
     with locked(tmp_path / "a.lock", 5):
         started = time.monotonic()
@@ -167,7 +161,7 @@ def test_who_holds_a_lock_already_waits_for_it_no_longer_than_the_timeout(tmp_pa
     assert not (tmp_path / "a.lock").exists()
 
 
-def test_a_forked_child_that_leaves_the_block_frees_nothing(tmp_path: Path) -> None:
+def test_a_forked_child_that_leaves_the_block_frees_nothing(tmp_path):
     told: list[str] = []
     child = 1
     with locked(tmp_path / "a.lock", 5):
@@ -181,7 +175,7 @@ def test_a_forked_child_that_leaves_the_block_frees_nothing(tmp_path: Path) -> N
     assert told == ["still held"]
 
 
-def test_the_child_of_a_holder_that_died_does_not_hold_the_lock(tmp_path: Path) -> None:
+def test_the_child_of_a_holder_that_died_does_not_hold_the_lock(tmp_path):
     reader, writer = os.pipe()
     holder = os.fork()
     if not holder:
@@ -198,14 +192,14 @@ def test_the_child_of_a_holder_that_died_does_not_hold_the_lock(tmp_path: Path) 
     os.close(reader)
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "a.lock").symlink_to(tmp_path / "far")
     with locked(tmp_path / "a.lock", 5):
         assert not (tmp_path / "far").exists()
     assert (tmp_path / "a.lock").is_symlink()
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     file = KeptFile(tmp_path / "a", "acme timings")
     assert file.read() == b""
     file.write(b"one")
@@ -214,9 +208,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
-def test_what_is_of_something_else_or_damaged_is_not_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_of_something_else_or_damaged_is_not_read(tmp_path, caplog):
     KeptFile(tmp_path / "a", "acme timings").write(b"one")
     with caplog.at_level(logging.WARNING, "subgraphkit.cache"):
         assert KeptFile(tmp_path / "a", "acme kernels").read() == b""
@@ -227,9 +219,7 @@ def test_what_is_of_something_else_or_damaged_is_not_read(
     assert caplog.text.count("are damaged and not used") == 6
 
 
-def test_what_came_with_a_project_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_came_with_a_project_is_not_read(tmp_path, monkeypatch):
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
         KeptFile(tmp_path / "a", "acme timings").write(b"planted")
@@ -237,15 +227,13 @@ def test_what_came_with_a_project_is_not_read(
     assert KeptFile(tmp_path / "a", "acme timings").read() == b""
 
 
-def test_a_file_is_not_read_under_the_name_of_another(tmp_path: Path) -> None:
+def test_a_file_is_not_read_under_the_name_of_another(tmp_path):
     KeptFile(tmp_path / "a", "acme timings").write(b"one")
     (tmp_path / "a").rename(tmp_path / "b")
     assert KeptFile(tmp_path / "b", "acme timings").read() == b""
 
 
-def test_without_a_key_nothing_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_key_nothing_is_kept(tmp_path, monkeypatch, caplog):
     file = KeptFile(tmp_path / "a", "acme timings")
     file.write(b"one")
     (tmp_path / "open").mkdir()
@@ -258,7 +246,7 @@ def test_without_a_key_nothing_is_kept(
     assert caplog.text.count("is a symbolic link") == 2
 
 
-def test_what_others_could_have_written_is_not_read(tmp_path: Path) -> None:
+def test_what_others_could_have_written_is_not_read(tmp_path):
     file = KeptFile(tmp_path / "a", "acme timings")
     file.write(b"one")
     file.path.chmod(0o666)
@@ -267,9 +255,7 @@ def test_what_others_could_have_written_is_not_read(tmp_path: Path) -> None:
     assert file.read() == b"two"
 
 
-def test_without_room_what_was_there_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_room_what_was_there_stays(tmp_path, monkeypatch, caplog):
     file = KeptFile(tmp_path / "a", "acme timings")
     file.write(b"one")
 
@@ -283,7 +269,7 @@ def test_without_room_what_was_there_stays(
     assert file.read() == b"one"
 
 
-def test_who_holds_the_lock_loses_nothing_that_others_add(tmp_path: Path) -> None:
+def test_who_holds_the_lock_loses_nothing_that_others_add(tmp_path):
     file = KeptFile(tmp_path / "a", "acme timings")
 
     def work() -> None:

@@ -35,7 +35,7 @@ def faulty(case: str, name: str) -> Finding:
     return found(case, f"tests.faulty:{name}")
 
 
-def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched() -> None:
+def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched():
     names = {case.name: case for case in official_cases("node")}
     forms: dict[str, set[str]] = {}
     for case in CASES:
@@ -61,7 +61,7 @@ def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched() -> No
         "SequenceInsert/test_sequence_insert_at_back",
     ],
 )
-def test_what_is_taken_and_right_is_right_in_every_form(name: str, form: str) -> None:
+def test_what_is_taken_and_right_is_right_in_every_form(name, form):
     finding = found(f"L3/{name}/{form}")
     assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
     assert finding.taken
@@ -78,13 +78,11 @@ def test_what_is_taken_and_right_is_right_in_every_form(name: str, form: str) ->
         ("OutputsTooFew", Outcome.FAIL_RUN),
     ],
 )
-def test_a_wrong_result_is_caught_at_its_stage_in_every_form(
-    fault: str, outcome: Outcome, form: str
-) -> None:
+def test_a_wrong_result_is_caught_at_its_stage_in_every_form(fault, outcome, form):
     assert faulty(f"L3/Add/test_add_bcast/{form}", fault).outcome is outcome
 
 
-def test_whoever_ignores_strides_is_caught_between_foreign_nodes_only() -> None:
+def test_whoever_ignores_strides_is_caught_between_foreign_nodes_only():
     assert faulty("L3/Relu/test_relu/alone", "IgnoresStrides").outcome is Outcome.RIGHT
     finding = faulty("L3/Relu/test_relu/sandwiched", "IgnoresStrides")
     assert finding.outcome is Outcome.FAIL_VALUE
@@ -100,7 +98,7 @@ RANDOM = (
 
 
 @pytest.mark.parametrize("name", RANDOM)
-def test_what_is_drawn_is_checked_by_what_it_must_have_in_common(name: str) -> None:
+def test_what_is_drawn_is_checked_by_what_it_must_have_in_common(name):
     case = next(case for case in official_cases("node") if case.name == name)
     ((inputs, _),) = case.data_sets()
     feeds = case.feeds(inputs)
@@ -133,7 +131,7 @@ def jointly(operator: str, form: str, backend: str) -> tuple[list[Case], list[Fi
 
 @pytest.mark.parametrize("form", VARIANTS)
 @pytest.mark.parametrize("operator", ["Slice", "Gather"])
-def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> None:
+def test_cases_in_one_model_are_right_if_each_is(operator, form):
     cases, findings = jointly(operator, form, "subgraphkit.testing.foreign:LoopbackBackend")
     assert findings is not None
     assert len(cases) > 2
@@ -143,20 +141,20 @@ def test_cases_in_one_model_are_right_if_each_is(operator: str, form: str) -> No
     }
 
 
-def test_of_cases_in_one_model_those_that_are_not_taken_are_so_alone() -> None:
+def test_of_cases_in_one_model_those_that_are_not_taken_are_so_alone():
     _, findings = jointly("Clip", "sandwiched", "tests.faulty:ClaimsNothing")
     assert findings is not None
     assert {(one.outcome, one.taken) for one in findings} == {(Outcome.UNCLAIMED, ())}
 
 
 @pytest.mark.parametrize("fault", ["WrongValue", "WrongDtype", "ReturnsInput", "WritesInputs"])
-def test_nothing_is_said_of_cases_in_one_model_in_which_something_is_wrong(fault: str) -> None:
+def test_nothing_is_said_of_cases_in_one_model_in_which_something_is_wrong(fault):
     operator = "Identity" if fault == "ReturnsInput" else "Clip"
     _, findings = jointly(operator, "alone", f"tests.faulty:{fault}")
     assert findings is None
 
 
-def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order() -> None:
+def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order():
     tasks = [
         Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.batch_key)
         for case in CASES.values()
@@ -180,7 +178,7 @@ WRONG = "tests.faulty:WrongValue"
 STRINGS = "g (string[2] x) => (string[2] y) { y = Identity(x) }"
 
 
-def test_every_kind_of_model_is_there_and_each_network() -> None:
+def test_every_kind_of_model_is_there_and_each_network():
     names = list(cases_of_level(4, Subject(target=TARGET)))
     kinds = ("simple", "pytorch-converted", "pytorch-operator", "seeded", "own")
     counts = {kind: sum(name.startswith(f"L4/{kind}/") for name in names) for kind in kinds}
@@ -200,7 +198,7 @@ def test_every_kind_of_model_is_there_and_each_network() -> None:
         "seeded/squeezenet",
     ],
 )
-def test_a_model_is_right_on_a_right_backend_and_wrong_on_a_wrong_one(case: str) -> None:
+def test_a_model_is_right_on_a_right_backend_and_wrong_on_a_wrong_one(case):
     for target, outcome in ((TARGET, Outcome.RIGHT), (WRONG, Outcome.FAIL_VALUE)):
         subject = Subject(target=target)
         if target is WRONG and "strnorm" in case:
@@ -209,7 +207,7 @@ def test_a_model_is_right_on_a_right_backend_and_wrong_on_a_wrong_one(case: str)
         assert finding.outcome is outcome, finding.detail
 
 
-def test_what_nobody_runs_is_skipped_with_the_reason() -> None:
+def test_what_nobody_runs_is_skipped_with_the_reason():
     subject = Subject("numpy")
     finding = carry_out(cases_of_level(4, subject)["L4/simple/test_gradient_of_add"], subject)
     assert finding.outcome is Outcome.SKIP
@@ -238,9 +236,7 @@ def _write_models(folder: Path) -> None:
             (data / f"{kind}_0.pb").write_bytes(tensor.SerializeToString())
 
 
-def test_models_of_ones_own_are_compared_with_what_is_stored_or_with_the_numpy_backend(
-    tmp_path: Path,
-) -> None:
+def test_models_of_ones_own_are_compared_with_what_is_stored_or_with_the_numpy_backend(tmp_path):
     _write_models(tmp_path)
     subject = Subject(target=TARGET, models=str(tmp_path))
     cases = [case for name, case in cases_of_level(4, subject).items() if "/own/" in name]
@@ -249,7 +245,7 @@ def test_models_of_ones_own_are_compared_with_what_is_stored_or_with_the_numpy_b
     assert "cannot be made up" in ends["L4/own/strings"].detail
 
 
-def test_the_directory_goes_with_the_backend_into_the_process_that_tests_it(tmp_path: Path) -> None:
+def test_the_directory_goes_with_the_backend_into_the_process_that_tests_it(tmp_path):
     _write_models(tmp_path)
     found = check_backend("numpy", 4, only="L4/own/*", models=str(tmp_path))
     assert {finding.case: finding.outcome for finding in found} == OWN
@@ -294,7 +290,7 @@ def written_down(value: Any) -> Any:
     return type(value), value.dtype, value.shape, bits, value.flags.writeable
 
 
-def test_what_was_computed_once_is_read_bit_by_bit(computed: list[str]) -> None:
+def test_what_was_computed_once_is_read_bit_by_bit(computed):
     expected = [written_down(official.as_value(value)) for value in INPUTS]
     for _ in range(2):
         (case,) = official._node_cases()
@@ -307,8 +303,8 @@ def test_what_was_computed_once_is_read_bit_by_bit(computed: list[str]) -> None:
 
 
 def test_cases_of_other_versions_and_damaged_ones_are_computed_again(
-    computed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    computed, tmp_path, monkeypatch
+):
     official._node_cases()
     monkeypatch.setattr(official, "_VERSIONS", b"onnx 1.99.0")
     assert len(official._node_cases()) == 1

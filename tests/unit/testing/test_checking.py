@@ -35,24 +35,24 @@ FAULTY = "tests.faulty"
         ("tests.faulty.wrapping:WrappingBackend", None),
     ],
 )
-def test_a_backend_may_be_named_in_several_ways(backend: object, options: object) -> None:
+def test_a_backend_may_be_named_in_several_ways(backend, options):
     (finding,) = check_backend(backend, 2, options=options, only="L2/chain")  # type: ignore[arg-type]
     assert finding.outcome is Outcome.RIGHT
 
 
-def test_a_backend_registered_by_a_call_is_found_by_the_children() -> None:
+def test_a_backend_registered_by_a_call_is_found_by_the_children():
     with registered(WrongDtype):
         (finding,) = check_backend("faulty", 2, only="L2/one_node")
     assert finding.outcome is Outcome.FAIL_DTYPE
 
 
-def test_a_wrong_dtype_is_caught_at_the_boundary_with_its_code_and_subgraph() -> None:
+def test_a_wrong_dtype_is_caught_at_the_boundary_with_its_code_and_subgraph():
     (finding,) = check_backend(WrongDtype, 2, only="L2/one_node")
     assert finding.detail.startswith("[SGK132] subgraph 'faulty_0' on backend 'faulty' returned")
     assert "dtype float64 for 'y', expected float32" in finding.detail
 
 
-def test_a_class_that_no_process_can_import_is_an_error_at_once() -> None:
+def test_a_class_that_no_process_can_import_is_an_error_at_once():
     class Local(WrappingBackend):
         pass
 
@@ -61,14 +61,12 @@ def test_a_class_that_no_process_can_import_is_an_error_at_once() -> None:
 
 
 @pytest.mark.parametrize("level", [-1, 8])
-def test_a_level_that_does_not_exist_is_an_error_at_once(level: int) -> None:
+def test_a_level_that_does_not_exist_is_an_error_at_once(level):
     with pytest.raises(ConfigError, match=f"no level {level}"):
         check_backend("numpy", level)
 
 
-def test_nothing_is_tried_on_a_backend_that_cannot_be_probed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_is_tried_on_a_backend_that_cannot_be_probed(monkeypatch):
     monkeypatch.setattr(checking, "_MOST_CHILDREN", 1)
     target = "tests.faulty:RaisesInProbe"
     levels = {finding.level for finding in check_backend(target, 2)}
@@ -84,9 +82,7 @@ def pool() -> Iterator[Pool]:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for children in /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
-    number: int, tmp_path: Path
-) -> None:
+def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(number, tmp_path):
     asked = ("tests.unit.testing.troubled:Troubled", "--only", "L2/*", "--json")
     with heard():
         running = _started(tmp_path, *asked)
@@ -110,7 +106,7 @@ def test_a_command_that_is_ended_stops_its_children_and_keeps_what_it_found(
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for children in /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_kit_that_is_stopped_leaves_no_process_behind(number: int, tmp_path: Path) -> None:
+def test_a_kit_that_is_stopped_leaves_no_process_behind(number, tmp_path):
     """Not even the process that a case has started, in which the backend never returns."""
     running = _started(tmp_path, "tests.faulty:SleepsInRun", "--only", "L1/keeps_to_one_thread")
     try:

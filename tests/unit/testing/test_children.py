@@ -36,7 +36,7 @@ def carried_out(pool: Pool, names: Sequence[str]) -> list[Finding]:
     return list(pool.findings([task] for task in tasks))
 
 
-def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost() -> None:
+def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost():
     pool = Pool({"target": "tests.unit.testing.troubled:Troubled"}, 1, MEMORY)
     try:
         findings = carried_out(pool, ORDER)
@@ -59,14 +59,14 @@ def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost() -> No
 
 @pytest.mark.parametrize(("load", "expected"), [(0.5, 1.0), (6.0, 3.0), (40.0, 4.0)])
 def test_limits_of_wall_time_are_longer_where_many_compete_for_the_processors(
-    monkeypatch: pytest.MonkeyPatch, load: float, expected: float
-) -> None:
+    monkeypatch, load, expected
+):
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert crowd() == expected
 
 
-def test_what_ends_a_function_in_a_process_of_its_own_ends_its_case() -> None:
+def test_what_ends_a_function_in_a_process_of_its_own_ends_its_case():
     with pytest.raises(Stopped, match="numpy takes nothing here") as caught:
         call_in_subprocess(stop, Subject("numpy"), SECONDS, what="stops")
     assert (caught.value.finding.outcome, caught.value.finding.taken) == (

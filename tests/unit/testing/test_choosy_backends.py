@@ -42,16 +42,14 @@ def findings(backend: type[Backend], cases: tuple[str, ...] = TRIED) -> list[Fin
     (choosy.AttentionOnly, "Attention"),
     (choosy.SortingOnly, "TopK"),
 ], ids=lambda one: getattr(one, "__name__", one))  # fmt: skip
-def test_a_choosy_backend_is_held_against_the_contract_with_what_it_takes(
-    backend: type[Backend], operator: str
-) -> None:
+def test_a_choosy_backend_is_held_against_the_contract_with_what_it_takes(backend, operator):
     found = findings(backend)
     assert [one.outcome for one in found] == [Outcome.RIGHT] * len(TRIED), found
     assert operator in {name for one in found for name in one.taken}
     assert Report(backend.__name__, found).is_passed
 
 
-def test_a_fault_shows_in_what_a_choosy_backend_takes() -> None:
+def test_a_fault_shows_in_what_a_choosy_backend_takes():
     found = findings(
         choosy.QuantizedThatWrites,
         ("L1/operator/inputs_left_alone", "L2/value_used_inside_and_outside"),
@@ -60,7 +58,7 @@ def test_a_fault_shows_in_what_a_choosy_backend_takes() -> None:
     assert "with QLinearConv in its place" in found[1].detail
 
 
-def test_a_profile_may_be_silent_about_what_computes_nothing_and_about_nothing_else() -> None:
+def test_a_profile_may_be_silent_about_what_computes_nothing_and_about_nothing_else():
     case = ("L1/operator/times_inside",)
     (silent,) = findings(choosy.SilentIdentity, case)
     assert (silent.outcome, silent.detail.startswith("its nodes compute nothing")) == (
@@ -72,7 +70,7 @@ def test_a_profile_may_be_silent_about_what_computes_nothing_and_about_nothing_e
     assert "recorded nothing of a run" in wrong.detail
 
 
-def test_a_backend_that_claims_nothing_passes_nothing_and_fails_nothing() -> None:
+def test_a_backend_that_claims_nothing_passes_nothing_and_fails_nothing():
     found = findings(ClaimsNothing, ("L1/operator/results", "L2/one_node"))
     assert {one.outcome for one in found} == {Outcome.UNCLAIMED}
     report = Report("idle", found)
@@ -80,13 +78,13 @@ def test_a_backend_that_claims_nothing_passes_nothing_and_fails_nothing() -> Non
     assert not report.is_passed
 
 
-def test_a_selector_that_raises_is_a_finding_and_not_asked_for_ever() -> None:
+def test_a_selector_that_raises_is_a_finding_and_not_asked_for_ever():
     found = findings(RaisesInSelect)
     assert {one.outcome for one in found} == {Outcome.FAIL_SELECT}
     assert "LookupError: no rule for" in found[0].detail
 
 
-def test_what_is_claimed_is_learned_with_its_type_and_as_a_whole() -> None:
+def test_what_is_claimed_is_learned_with_its_type_and_as_a_whole():
     assert {offer.element_type for offer in subject_of(choosy.HalfOnly).claims} == {"float16"}
     assert [offer.operators for offer in subject_of(choosy.WholeRuns).claims] == [
         ("Conv", "BatchNormalization", "Relu")
@@ -96,9 +94,7 @@ def test_what_is_claimed_is_learned_with_its_type_and_as_a_whole() -> None:
 @pytest.mark.parametrize(
     ("backend", "operator"), [(choosy.GridOnly, "GridSample"), (choosy.DeterminantOnly, "Det")]
 )
-def test_who_takes_one_rare_operator_is_tried_on_that(
-    backend: type[Backend], operator: str
-) -> None:
+def test_who_takes_one_rare_operator_is_tried_on_that(backend, operator):
     claims = subject_of(backend).claims
     assert {offer.operators for offer in claims} == {(operator,)}
     found = findings(backend)
@@ -114,9 +110,7 @@ def test_who_takes_one_rare_operator_is_tried_on_that(
         (choosy.SaysThatItLosesSigns, "operators/arithmetic", Outcome.FAIL_VALUE),
     ],
 )
-def test_who_declares_to_lack_some_numbers_is_tried_on_all_others(
-    backend: type[Backend], name: str, outcome: Outcome
-) -> None:
+def test_who_declares_to_lack_some_numbers_is_tried_on_all_others(backend, name, outcome):
     subject = subject_of(backend)
     found = carry_out(cases_of_level(5, subject)[f"L5/{name}"], subject)
     assert found.outcome is outcome, found

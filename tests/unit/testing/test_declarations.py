@@ -50,40 +50,40 @@ def _declaring() -> Any:
         yield
 
 
-def test_an_expected_failure_that_comes_is_no_failure() -> None:
+def test_an_expected_failure_that_comes_is_no_failure():
     found = judged(Outcome.FAIL_VALUE)
     assert found.outcome is Outcome.XFAIL
     assert found.detail.startswith("no dilations")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.RIGHT, Outcome.UNCLAIMED, Outcome.PASSED])
-def test_an_expected_failure_that_does_not_come_is_a_failure(outcome: Outcome) -> None:
+def test_an_expected_failure_that_does_not_come_is_a_failure(outcome):
     found = judged(outcome)
     assert found.outcome is Outcome.FAIL_CONTRACT
     assert "declared to go wrong (no dilations), and it did not" in found.detail
 
 
-def test_a_declaration_is_of_the_cases_it_names_and_no_others() -> None:
+def test_a_declaration_is_of_the_cases_it_names_and_no_others():
     assert judged(Outcome.FAIL_VALUE, case="L3/Relu/plain").outcome is Outcome.FAIL_VALUE
 
 
-def test_what_must_not_be_tried_is_skipped_with_the_reason() -> None:
+def test_what_must_not_be_tried_is_skipped_with_the_reason():
     found = judged(Outcome.FAIL_VALUE, case="L3/Loop/plain")
     assert (found.outcome, found.detail) == (Outcome.SKIP, "loops take the machine down")
 
 
-def test_a_case_that_needs_what_the_backend_lacks_is_skipped_with_both_reasons() -> None:
+def test_a_case_that_needs_what_the_backend_lacks_is_skipped_with_both_reasons():
     found = judged(Outcome.RIGHT, needs=("threads",), case="L7/threads")
     assert found.outcome is Outcome.SKIP
     assert "several threads" in found.detail
     assert "one context per process" in found.detail
 
 
-def test_declared_tolerances_reach_the_subject() -> None:
+def test_declared_tolerances_reach_the_subject():
     assert Subject("declaring").declarations.tolerances == {"float16": (0.1, 0.2)}
 
 
-def test_a_case_that_raises_breaks_the_contract() -> None:
+def test_a_case_that_raises_breaks_the_contract():
     def broken(_: Subject) -> Finding:
         raise LookupError("lost")
 
@@ -103,13 +103,13 @@ def test_a_case_that_raises_breaks_the_contract() -> None:
         lambda suite: suite.tolerance("float16", rtol=float("nan"), atol=0.0),
     ],
 )
-def test_a_declaration_that_says_nothing_is_refused(declare: Any) -> None:
+def test_a_declaration_that_says_nothing_is_refused(declare):
     with pytest.raises(ConfigError) as caught:
         declare(Conformance())
     assert caught.value.code == "SGK310"
 
 
-def test_a_backend_given_as_hooks_declares_by_a_hook() -> None:
+def test_a_backend_given_as_hooks_declares_by_a_hook():
     class Hooks:
         @hookimpl
         def subgraphkit_backend(self, options: Any) -> WrappingBackend:
@@ -195,7 +195,7 @@ def found_in(backend: type, model: ModelProto, x: Any, expected: Any, **settings
     return subject.check_model(model, [({"x": x}, [expected])], **settings)
 
 
-def test_a_case_without_a_node_of_the_backend_is_neither_right_nor_wrong() -> None:
+def test_a_case_without_a_node_of_the_backend_is_neither_right_nor_wrong():
     found = found_in(GemmOnly, model_of(RELU_AND_TANH), X, RIGHT * 100)
     assert found.outcome is Outcome.UNCLAIMED
     found = found_in(GivesBack, model_of(RELU_AND_TANH), X, RIGHT * 100)
@@ -203,7 +203,7 @@ def test_a_case_without_a_node_of_the_backend_is_neither_right_nor_wrong() -> No
     assert found.detail == "it gave back all that it had claimed"
 
 
-def test_values_that_the_fallback_got_wrong_are_the_fallbacks() -> None:
+def test_values_that_the_fallback_got_wrong_are_the_fallbacks():
     with registered(Broken, "broken"):
         found = found_in(ReluOnly, model_of(RELU_AND_TANH), X, RIGHT, fallback="broken")
         assert (found.outcome, found.detail) == (Outcome.SKIP, OF_OTHERS)
@@ -211,7 +211,7 @@ def test_values_that_the_fallback_got_wrong_are_the_fallbacks() -> None:
         assert both.outcome is Outcome.FAIL_VALUE
 
 
-def test_a_wrong_subgraph_is_the_backends_fault_beside_others() -> None:
+def test_a_wrong_subgraph_is_the_backends_fault_beside_others():
     model = model_of(RELU_AND_TANH)
     assert found_in(DoublesRelu, model, X, RIGHT).outcome is Outcome.FAIL_VALUE
     _Alternating.runs = 0

@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import pytest
 
-from subgraphkit.backend import Backend
 from subgraphkit.testing import Finding, Outcome, Report, Subject, check_backend
 from subgraphkit.testing.cases import Case
 from subgraphkit.testing.execution import carry_out, carry_out_all
@@ -16,7 +15,6 @@ from subgraphkit.testing.levels import cases_of_level
 from tests import faulty
 from tests.faulty import FAULTS, SOUND
 from tests.faulty.corruptions import CORRUPTIONS
-from tests.golden_support import GoldenCheck
 
 pytestmark = pytest.mark.usefixtures("ready_children")
 
@@ -52,7 +50,7 @@ def _finding(name: str) -> Finding:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_kit_catches_a_faulty_backend_at_its_stage(name: str) -> None:
+def test_the_kit_catches_a_faulty_backend_at_its_stage(name):
     fault, finding = FAULTS[name], _finding(name)
     assert finding.outcome is fault.outcome, finding
     assert finding.case == fault.case
@@ -60,7 +58,7 @@ def test_the_kit_catches_a_faulty_backend_at_its_stage(name: str) -> None:
     assert not Report(name, [finding]).is_passed
 
 
-def test_the_page_lists_every_backend_that_computes_wrongly(golden: GoldenCheck) -> None:
+def test_the_page_lists_every_backend_that_computes_wrongly(golden):
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("backend", "what it does", "caught by"))
@@ -71,9 +69,7 @@ def test_the_page_lists_every_backend_that_computes_wrongly(golden: GoldenCheck)
 
 @pytest.mark.parametrize("backend", SOUND, ids=lambda backend: backend.__name__)
 @pytest.mark.parametrize("level", [0, 1, 2, 6, 7])
-def test_the_kit_finds_nothing_wrong_with_what_the_faulty_ones_are_made_of(
-    backend: type[Backend], level: int
-) -> None:
+def test_the_kit_finds_nothing_wrong_with_what_the_faulty_ones_are_made_of(backend, level):
     subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as in a child

@@ -44,9 +44,7 @@ def stated() -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def test_each_attribute_of_an_operator_is_other_than_by_default_in_some_line(
-    stated: dict[str, dict[str, set[str]]],
-) -> None:
+def test_each_attribute_of_an_operator_is_other_than_by_default_in_some_line(stated):
     missing = set()
     for operator, attributes in stated.items():
         latest = USUAL_OPSET + 2  # that of attention

@@ -33,7 +33,7 @@ def run_pytest(*given: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_one_test_runs_per_case_and_the_headline_is_told(tmp_path: Path) -> None:
+def test_one_test_runs_per_case_and_the_headline_is_told(tmp_path):
     words = ("--subgraph-backend=loopback", "--subgraph-level=0", "-v")
     done = run_pytest(*words, folder=tmp_path)
     assert done.returncode == 0, done.stdout
@@ -43,7 +43,7 @@ def test_one_test_runs_per_case_and_the_headline_is_told(tmp_path: Path) -> None
     assert "loopback: level 0 passed; no nodes were offered" in done.stdout
 
 
-def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path: Path) -> None:
+def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path):
     words = (f"--subgraph-backend={FAULTY}:WrongDtype", "--subgraph-level=2")
     cases = "L2/two_roots or L2/no_nodes or L2/int64"
     done = run_pytest(*words, "-k", cases, folder=tmp_path)
@@ -53,7 +53,7 @@ def test_a_case_that_goes_wrong_fails_with_what_was_found(tmp_path: Path) -> Non
     assert "not passed; claimed and right: 0 of 2 offered" in done.stdout
 
 
-def test_loading_the_plugin_imports_nothing_heavy() -> None:
+def test_loading_the_plugin_imports_nothing_heavy():
     program = (
         "import sys, subgraphkit.testing.pytest_plugin; "
         f"print([name for name in {HEAVY} if name in sys.modules])"

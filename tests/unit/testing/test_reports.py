@@ -20,7 +20,7 @@ WRONG = found("L3/Conv/dilated/alone", Outcome.FAIL_VALUE, **CONV)
 UNCLAIMED = found("L3/Loop/plain/alone", Outcome.UNCLAIMED, operator="Loop", version=17)
 
 
-def test_every_outcome_either_counts_as_wrong_or_does_not() -> None:
+def test_every_outcome_either_counts_as_wrong_or_does_not():
     wrong = {outcome.value for outcome in Outcome if outcome.is_wrong}
     assert wrong == {
         *(
@@ -35,7 +35,7 @@ def test_every_outcome_either_counts_as_wrong_or_does_not() -> None:
     assert Outcome.wrong_at("shape") is Outcome.FAIL_SHAPE
 
 
-def test_a_backend_that_claims_nothing_passes_no_level_that_offers_nodes() -> None:
+def test_a_backend_that_claims_nothing_passes_no_level_that_offers_nodes():
     report = Report("idle", [STATIC, UNCLAIMED])
     assert report.level_passed == 0
     assert not report.is_passed
@@ -44,13 +44,13 @@ def test_a_backend_that_claims_nothing_passes_no_level_that_offers_nodes() -> No
     )
 
 
-def test_a_level_of_which_too_little_was_tried_asks_for_time() -> None:
+def test_a_level_of_which_too_little_was_tried_asks_for_time():
     tried = found("L4/simple/test_a", Outcome.UNCLAIMED)
     (level,) = Report("mine", [tried, found("L4/real/test_b", Outcome.UNTRIED)]).levels
     assert (level.result, "--within" in level.advice) == ("nothing claimed", True)
 
 
-def test_a_level_in_which_nothing_was_claimed_is_not_passed_and_says_what_to_do() -> None:
+def test_a_level_in_which_nothing_was_claimed_is_not_passed_and_says_what_to_do():
     apart = found("L1/properties", Outcome.PASSED, offers=False)
     idle = found("L1/operator/results", Outcome.UNCLAIMED)
     above = found("L2/chain", Outcome.RIGHT)
@@ -62,7 +62,7 @@ def test_a_level_in_which_nothing_was_claimed_is_not_passed_and_says_what_to_do(
     assert report.level_rows()[1][-1] == "nothing claimed"
 
 
-def test_a_level_that_was_wholly_left_out_passes_nothing_and_stops_nothing() -> None:
+def test_a_level_that_was_wholly_left_out_passes_nothing_and_stops_nothing():
     left_out = found("L1/options", Outcome.SKIP, detail="declared")
     assert not Report("mine", [left_out]).is_passed
     report = Report("mine", [STATIC, left_out, found("L2/chain", Outcome.RIGHT)])
@@ -70,14 +70,14 @@ def test_a_level_that_was_wholly_left_out_passes_nothing_and_stops_nothing() -> 
     assert report.to_dict()["levels"][1]["result"] == "nothing offered"
 
 
-def test_one_wrong_case_fails_its_level_and_all_above() -> None:
+def test_one_wrong_case_fails_its_level_and_all_above():
     above = found("L7/many_runs", Outcome.PASSED, offers=False)
     report = Report("mine", [above, WRONG, RIGHT, STATIC])
     assert (report.level_passed, report.is_passed) == (0, False)
     assert [one.case for one in report.wrong] == ["L3/Conv/dilated/alone"]
 
 
-def test_a_sample_is_said_to_be_one() -> None:
+def test_a_sample_is_said_to_be_one():
     untried = found("L3/Relu/plain/alone", Outcome.UNTRIED)
     report = Report("mine", [STATIC, RIGHT, UNCLAIMED, untried], seed=7)
     assert report.is_passed
@@ -85,7 +85,7 @@ def test_a_sample_is_said_to_be_one() -> None:
     assert report.headline.endswith("; a sample of 3 of 4 cases, seed 7; --all for the rest")
 
 
-def test_a_level_of_which_less_than_60_percent_was_tried_is_passed_in_part() -> None:
+def test_a_level_of_which_less_than_60_percent_was_tried_is_passed_in_part():
     untried = found("L3/Relu/plain/alone", Outcome.UNTRIED)
     report = Report("mine", [STATIC, RIGHT, untried])
     assert (report.is_passed, report.is_passed_in_part, report.level_passed) == (False, True, 0)
@@ -97,14 +97,14 @@ def test_a_level_of_which_less_than_60_percent_was_tried_is_passed_in_part() -> 
     assert not Report("mine", [STATIC, RIGHT, WRONG, untried]).is_passed_in_part
 
 
-def test_a_level_that_was_cut_short_is_not_passed() -> None:
+def test_a_level_that_was_cut_short_is_not_passed():
     operator = found("L1/operator/results", Outcome.RIGHT)
     report = Report("mine", [STATIC, operator], cut_short="ended by SIGTERM")
     assert (report.level_passed, report.is_passed) == (0, False)
     assert report.level_rows()[1][-1] == "cut short"
 
 
-def test_operators_are_listed_with_what_was_right() -> None:
+def test_operators_are_listed_with_what_was_right():
     pytest.importorskip("sphinx")
     conv: dict[str, Any] = {"operator": "Conv", "version": 17, "dtypes": ("float32",)}
     half = conv | {"version": 22, "dtypes": ("float16",)}

@@ -46,13 +46,13 @@ def found(case: str, backend: str) -> Finding:
         ("WrongShape", "shapes/scalar", Outcome.FAIL_SHAPE, "shape"),
     ],
 )
-def test_a_fault_is_caught_at_its_stage(fault: str, case: str, outcome: Outcome, text: str) -> None:
+def test_a_fault_is_caught_at_its_stage(fault, case, outcome, text):
     finding = found(case, f"tests.faulty:{fault}")
     assert finding.outcome is outcome
     assert text in finding.detail
 
 
-def test_an_error_that_is_not_of_a_run_is_no_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_is_not_of_a_run_is_no_failed_run(monkeypatch):
     run = Session.run
 
     def confused(session: Session, outputs: None, feeds: Mapping[str, Any]) -> list[Any]:
@@ -66,14 +66,14 @@ def test_an_error_that_is_not_of_a_run_is_no_failed_run(monkeypatch: pytest.Monk
     assert "the plan is confused" in finding.detail
 
 
-def test_a_backend_that_takes_nothing_is_right_in_nothing() -> None:
+def test_a_backend_that_takes_nothing_is_right_in_nothing():
     for case in ("runs/repeated", "random_graphs/0", "errors/good_run_after_a_bad_one"):
         finding = found(case, "tests.faulty:ClaimsNothing")
         assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
 
 
 @pytest.mark.parametrize("form", LAYOUTS)
-def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form: str) -> None:
+def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form):
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     made = LAYOUTS[form](array)
     flags: dict[str, Any] = {
@@ -91,7 +91,7 @@ def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form: str)
         np.testing.assert_array_equal(made, array)
 
 
-def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small() -> None:
+def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small():
     for seed in range(8):
         graph = random_graph(seed)
         assert any(node.domain for node in graph.proto.graph.node)
@@ -103,7 +103,7 @@ def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small() -
             assert np.abs(result).max() < 100
 
 
-def test_operators_that_lose_nan_are_fed_infinities_of_which_they_make_none() -> None:
+def test_operators_that_lose_nan_are_fed_infinities_of_which_they_make_none():
     texts = "Max(x[N], z[N])", "HardSwish(x[N])", "Abs(x[N])"
     rows = [(OperatorVariant("arithmetic", "equal", "float16", text), 500) for text in texts]
     fed = Sweep(rows).special(0, frozenset({"HardSwish", "Max"}))
@@ -112,7 +112,7 @@ def test_operators_that_lose_nan_are_fed_infinities_of_which_they_make_none() ->
     assert met == {**wanted, "z_0": (True, False)}
 
 
-def test_what_operators_compute_comes_before_all_else() -> None:
+def test_what_operators_compute_comes_before_all_else():
     tasks = [Task(Finding(Outcome.SKIP, case=name, level=5), 1.0) for name in CASES]
     groups = [task.case.case.split("/")[1] for (task,) in drawn_batches(tasks, 3)]
     operators, versions = groups.count("operators"), groups.count("versions")
@@ -131,15 +131,13 @@ def test_what_operators_compute_comes_before_all_else() -> None:
         ("quantised", {("QuantizeLinear", 12), ("DequantizeLinear", 20)}),
     ],
 )
-def test_lines_come_for_each_operator_set_in_which_an_operator_was_another(
-    family: str, derived: set[tuple[str, int]]
-) -> None:
+def test_lines_come_for_each_operator_set_in_which_an_operator_was_another(family, derived):
     older = older_operations(family)
     assert derived <= {(name, one.opset) for one in older for name in one.operators}
     assert len(older) == len(set(older))
 
 
-def test_softmax_of_an_older_operator_set_goes_over_all_axes_behind_its_own() -> None:
+def test_softmax_of_an_older_operator_set_goes_over_all_axes_behind_its_own():
     (older,) = (
         one
         for one in older_operations("reductions")

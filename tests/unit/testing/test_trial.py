@@ -28,7 +28,7 @@ COMMON = ("Relu", "Add", "Mul", "MatMul", "Softmax", "Conv", "Gemm")
 
 
 @pytest.mark.parametrize("operators", COMMON)
-def test_a_backend_is_tried_on_what_it_takes(operators: str) -> None:
+def test_a_backend_is_tried_on_what_it_takes(operators):
     tried: list[str] = []
     trial = try_backend(claiming([operators]), tried.append)
     assert (trial.state, trial.operators, trial.text) == ("ok", operators, "")
@@ -40,12 +40,12 @@ def test_a_backend_is_tried_on_what_it_takes(operators: str) -> None:
     (choosy_backends.HalfOnly, "Add float16"),
     (choosy_backends.QuantizedOnly, "QLinearConv"),
 ], ids=lambda one: getattr(one, "__name__", one))  # fmt: skip
-def test_a_choosy_backend_is_tried_on_what_it_takes(backend: Any, operators: str) -> None:
+def test_a_choosy_backend_is_tried_on_what_it_takes(backend, operators):
     trial = try_backend(backend)
     assert (trial.state, trial.operators, trial.text) == ("ok", operators, "")
 
 
-def test_taking_nothing_is_a_finding() -> None:
+def test_taking_nothing_is_a_finding():
     trial = try_backend(backend_of([]))
     assert (trial.state, trial.code) == ("idle", "")
     assert trial.text.startswith("takes none of Relu, Add, Mul, MatMul")
@@ -54,18 +54,18 @@ def test_taking_nothing_is_a_finding() -> None:
     )
 
 
-def test_wrong_results_are_a_finding() -> None:
+def test_wrong_results_are_a_finding():
     make = changing(lambda one: one * np.float32(1.5))
     trial = try_backend(claiming(["Add"], "shaky", make=make))
     assert (trial.state, trial.operators, trial.code) == ("wrong", "Add", "SGK322")
     assert "backend 'shaky' computes Add wrongly" in trial.text
 
 
-def test_reduced_precision_is_not_wrong() -> None:
+def test_reduced_precision_is_not_wrong():
     assert try_backend(claiming(["MatMul"], make=_Coarse)).state == "ok"
 
 
-def test_a_failure_to_compile_is_a_finding_with_its_cause() -> None:
+def test_a_failure_to_compile_is_a_finding_with_its_cause():
     trial = try_backend(claiming(["Relu"], make=_fails))
     assert (trial.state, trial.code) == ("error", "SGK130")
     assert "ValueError: out of luck" in trial.trace

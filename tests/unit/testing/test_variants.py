@@ -38,7 +38,7 @@ def divided(model: onnx.ModelProto) -> list[tuple[str, tuple[str, ...], tuple[st
         "test_ai_onnx_ml_array_feature_extractor",
     ],
 )
-def test_every_input_and_output_of_a_sandwich_crosses_a_boundary(name: str) -> None:
+def test_every_input_and_output_of_a_sandwich_crosses_a_boundary(name):
     case = official(name)
     before, own, behind = divided(sandwiched(case.model))
     inputs = {value.name for value in case.model.graph.input}
@@ -49,7 +49,7 @@ def test_every_input_and_output_of_a_sandwich_crosses_a_boundary(name: str) -> N
     assert not (set(before[1]) | set(behind[2])) & (inputs | outputs)
 
 
-def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous() -> None:
+def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous():
     text = "g (float[2, 3] x) => (float[2, 3] y) { h = subgraphkit.testing.Carry(x) y = Relu(h) }"
     model = parsed(text, header='"": 18, "subgraphkit.testing": 1')
     road = beside_foreign(NUMPY.choice)
@@ -66,7 +66,7 @@ def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous() -> Non
     assert not np.shares_memory(carried, x)
 
 
-def test_the_foreign_backend_takes_nothing_but_its_own_nodes() -> None:
+def test_the_foreign_backend_takes_nothing_but_its_own_nodes():
     (property_,) = ForeignBackend().properties()
     bound = NUMPY.bind(sandwiched(official("test_add").model))
     selector = property_.create_selector(bound)
@@ -75,7 +75,7 @@ def test_the_foreign_backend_takes_nothing_but_its_own_nodes() -> None:
     ]
 
 
-def test_folding_turns_all_inputs_but_the_first_into_initializers() -> None:
+def test_folding_turns_all_inputs_but_the_first_into_initializers():
     case = official("test_conv_with_strides_padding")
     ((inputs, _),) = case.data_sets()
     model, feeds = folded(case.model, case.feeds(inputs))

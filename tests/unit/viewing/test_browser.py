@@ -6,7 +6,7 @@ from typing import Any
 from subgraphkit.partitioning import partition
 from subgraphkit.viewing import Arrow, Box, Drawing, Table, Text, page
 from tests.unit.partitioning.pass_support import graph_of, taking
-from tests.unit.viewing.conftest import Open, Opened
+from tests.unit.viewing.conftest import Opened
 
 RUNS = (
     "alert(1)",
@@ -83,7 +83,7 @@ def _hostile() -> str:
     return page(NAMES[5], table, *drawings, _drawing(NAMES), facts, heads, Text("\n".join(NAMES)))
 
 
-def test_of_three_hundred_hostile_names_none_is_active(open_page: Open) -> None:
+def test_of_three_hundred_hostile_names_none_is_active(open_page):
     assert len(NAMES) >= 300
     opened = open_page(_hostile())
     browser = opened.page
@@ -112,7 +112,7 @@ def test_of_three_hundred_hostile_names_none_is_active(open_page: Open) -> None:
     assert "\u202e" not in browser.evaluate("document.documentElement.textContent")
 
 
-def test_what_slipped_through_would_still_not_run(open_page: Open) -> None:
+def test_what_slipped_through_would_still_not_run(open_page):
     """The policy of the page is the second wall; here the first is torn down on purpose."""
     opened = open_page(_small())
     refused: list[str] = []
@@ -152,7 +152,7 @@ def _rows(opened: Opened) -> list[list[str]]:
     return rows
 
 
-def test_a_table_sorts_filters_and_is_searched(open_page: Open) -> None:
+def test_a_table_sorts_filters_and_is_searched(open_page):
     opened = open_page(_small())
     browser = opened.page
     assert [row[1] for row in _rows(opened)] == [f"node {at}" for at in range(30)]
@@ -170,7 +170,7 @@ def test_a_table_sorts_filters_and_is_searched(open_page: Open) -> None:
     assert opened.misdeeds == []
 
 
-def test_a_box_is_reached_and_opened_with_keys_alone(open_page: Open) -> None:
+def test_a_box_is_reached_and_opened_with_keys_alone(open_page):
     opened = open_page(_small())
     browser = opened.page
     browser.locator('.box[data-box="1"]').focus()
@@ -184,9 +184,7 @@ def test_a_box_is_reached_and_opened_with_keys_alone(open_page: Open) -> None:
     assert len(_rows(opened)) == 30
 
 
-def test_a_page_is_light_or_dark_as_the_reader_has_it_and_changes_on_a_button(
-    open_page: Open,
-) -> None:
+def test_a_page_is_light_or_dark_as_the_reader_has_it_and_changes_on_a_button(open_page):
     colour = "getComputedStyle(document.body).backgroundColor"
     light = open_page(_small(), color_scheme="light").page
     dark = open_page(_small(), color_scheme="dark").page
@@ -197,7 +195,7 @@ def test_a_page_is_light_or_dark_as_the_reader_has_it_and_changes_on_a_button(
     assert (light.evaluate(colour), dark.evaluate(colour)) == (black, white)
 
 
-def test_a_page_is_read_and_printed_without_its_script(open_page: Open) -> None:
+def test_a_page_is_read_and_printed_without_its_script(open_page):
     opened = open_page(_small(), java_script_enabled=False)
     browser = opened.page
     assert browser.locator("tbody tr").count() == 30
@@ -206,7 +204,7 @@ def test_a_page_is_read_and_printed_without_its_script(open_page: Open) -> None:
     assert len(browser.pdf()) > 10_000
 
 
-def test_twenty_thousand_nodes_are_a_page_below_five_megabytes_that_works(open_page: Open) -> None:
+def test_twenty_thousand_nodes_are_a_page_below_five_megabytes_that_works(open_page):
     rows: list[Any] = []
     for at in range(20_000):
         name = f"/model/layers.{at // 20}/attention/output_{at}"
@@ -234,7 +232,7 @@ def test_twenty_thousand_nodes_are_a_page_below_five_megabytes_that_works(open_p
     assert opened.misdeeds == []
 
 
-def test_nodes_are_drawn_and_reached_from_their_rows_and_back_by_keyboard(open_page: Open) -> None:
+def test_nodes_are_drawn_and_reached_from_their_rows_and_back_by_keyboard(open_page):
     columns = ["part", "number", "operator", "backend", "makes", "refused by"]
     rows = [("all", at, f"Op{at % 7}", "numpy", "float32[1]", "") for at in range(3000)]
     links = [[at - 1] if at else [] for at in range(3000)]

@@ -23,9 +23,7 @@ def _graph_of(count: int) -> tuple[int, list[tuple[int, int]]]:
 
 
 @given(st.one_of(_graphs(), st.integers(1, 30).map(_graph_of)))
-def test_no_box_overlaps_another_and_every_arrow_leads_down_or_to_a_column_on_the_right(
-    graph: tuple[int, list[tuple[int, int]]],
-) -> None:
+def test_no_box_overlaps_another_and_every_arrow_leads_down_or_to_a_column_on_the_right(graph):
     count, arrows = graph
     placed = place([BOX] * count, arrows)
     for at, (x, y) in enumerate(placed.centres):
@@ -39,7 +37,7 @@ def test_no_box_overlaps_another_and_every_arrow_leads_down_or_to_a_column_on_th
         assert all(v > y or u > x for (x, y), (u, v) in pairwise(points))
 
 
-def test_a_long_chain_is_folded_into_columns_of_about_one_height() -> None:
+def test_a_long_chain_is_folded_into_columns_of_about_one_height():
     placed = place([BOX] * 60, [(at, at + 1) for at in range(59)])
     assert len(placed.columns) > 2
     bottoms = [column.bottom for column in placed.columns]

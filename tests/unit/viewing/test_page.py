@@ -37,7 +37,7 @@ class _Tags(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
 
 
-def test_a_page_names_its_own_script_and_style_and_allows_nothing_else() -> None:
+def test_a_page_names_its_own_script_and_style_and_allows_nothing_else():
     text = page("A model", Text("words"))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
@@ -49,7 +49,7 @@ def test_a_page_names_its_own_script_and_style_and_allows_nothing_else() -> None
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
 
 
-def test_no_name_becomes_a_tag_or_an_attribute() -> None:
+def test_no_name_becomes_a_tag_or_an_attribute():
     harmless, hostile = (
         page(
             name,
@@ -68,7 +68,7 @@ def test_no_name_becomes_a_tag_or_an_attribute() -> None:
     assert "\x00" not in hostile
 
 
-def test_a_page_holds_all_rows_as_data_and_a_fragment_the_first_ones() -> None:
+def test_a_page_holds_all_rows_as_data_and_a_fragment_the_first_ones():
     whole, piece = page("t", _table(1000)), fragment(_table(1000))
     (data,) = _data(whole)
     assert isinstance(data, dict)
@@ -82,13 +82,13 @@ def test_a_page_holds_all_rows_as_data_and_a_fragment_the_first_ones() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_that_json_does_not_have_are_written_as_text(value: float) -> None:
+def test_numbers_that_json_does_not_have_are_written_as_text(value):
     (data,) = _data(page("t", Table(["x"], [[1.5], [value]])))
     assert isinstance(data, dict)
     assert data["cells"] == [[1.5, str(value)]]
 
 
-def test_a_backend_has_the_same_colour_in_every_picture() -> None:
+def test_a_backend_has_the_same_colour_in_every_picture():
     names = [*("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm"), "mine"]
     first, second = (Drawing([Box(one, one) for one in part], []) for part in (names, names[5:]))
     fills = [
@@ -99,7 +99,7 @@ def test_a_backend_has_the_same_colour_in_every_picture() -> None:
     assert fills[1].items() < fills[0].items()
 
 
-def test_a_marked_row_is_marked_and_the_largest_number_fills_its_bar() -> None:
+def test_a_marked_row_is_marked_and_the_largest_number_fills_its_bar():
     table = Table(["who", "%"], [("a", 3), ("b", 6)], bars=("%",), marked=[1], links=[[], [0]])
     text = page("", table)
     assert text.count('<tr class="marked">') == 1

@@ -36,9 +36,7 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
-    passing: Callable[[float], None], *, terminal: bool
-) -> None:
+def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(passing, *, terminal):
     stream = Stream(terminal=terminal)
     with shown("auto", stream) as progress:
         progress("calibrating", 0)
@@ -52,9 +50,7 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(
     assert stream.getvalue() == text
 
 
-def test_what_others_print_takes_the_place_of_the_bar(
-    monkeypatch: pytest.MonkeyPatch, passing: Callable[[float], None]
-) -> None:
+def test_what_others_print_takes_the_place_of_the_bar(monkeypatch, passing):
     stream = Stream(terminal=True)
     monkeypatch.setattr(sys, "stderr", stream)
     with shown("auto") as progress:
@@ -67,9 +63,7 @@ def test_what_others_print_takes_the_place_of_the_bar(
 
 
 @pytest.mark.parametrize(("columns", "bar"), [(120, 30), (60, 25), (38, 0)])
-def test_a_bar_is_as_wide_as_its_line_has_room_for(
-    monkeypatch: pytest.MonkeyPatch, passing: Callable[[float], None], columns: int, bar: int
-) -> None:
+def test_a_bar_is_as_wide_as_its_line_has_room_for(monkeypatch, passing, columns, bar):
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Stream(terminal=True)
     with shown("auto", stream) as progress:
@@ -79,9 +73,7 @@ def test_a_bar_is_as_wide_as_its_line_has_room_for(
     assert f"compiling: {drawn}0 of 1, tvm_0 on tvm\r" in stream.getvalue()
 
 
-def test_a_phase_that_begins_is_shown_at_once_on_a_terminal_and_not_elsewhere(
-    passing: Callable[[float], None],
-) -> None:
+def test_a_phase_that_begins_is_shown_at_once_on_a_terminal_and_not_elsewhere(passing):
     del passing
     for terminal in (True, False):
         stream = Stream(terminal=terminal)
@@ -96,7 +88,7 @@ def test_a_phase_that_begins_is_shown_at_once_on_a_terminal_and_not_elsewhere(
         assert "numpy_1" not in text
 
 
-def test_work_that_was_cancelled_is_said_to_stop(passing: Callable[[float], None]) -> None:
+def test_work_that_was_cancelled_is_said_to_stop(passing):
     stream = Stream()
     with shown("auto", stream) as progress:
         progress.cancel()
@@ -105,9 +97,7 @@ def test_work_that_was_cancelled_is_said_to_stop(passing: Callable[[float], None
     assert stream.getvalue().splitlines()[-1] == "compiling: 1 of 3, stopping"
 
 
-def test_the_log_gets_a_line_every_ten_seconds(
-    passing: Callable[[float], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_gets_a_line_every_ten_seconds(passing, caplog):
     with caplog.at_level(logging.INFO, "subgraphkit.progress"), shown("log") as progress:
         for done in range(5):
             progress("calibrating", done, 8)
@@ -126,7 +116,7 @@ def quick_heart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("quick_heart")
-def test_the_last_event_is_told_again_while_a_library_tells_nothing() -> None:
+def test_the_last_event_is_told_again_while_a_library_tells_nothing():
     told: list[ProgressEvent] = []
     enough = threading.Event()
 
@@ -145,7 +135,7 @@ def test_the_last_event_is_told_again_while_a_library_tells_nothing() -> None:
 
 
 @pytest.mark.usefixtures("quick_heart")
-def test_a_listener_that_fails_between_two_steps_stops_the_work() -> None:
+def test_a_listener_that_fails_between_two_steps_stops_the_work():
     def listen(event: ProgressEvent) -> None:
         if event.seconds:
             raise RuntimeError("full")
