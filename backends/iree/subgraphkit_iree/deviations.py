@@ -64,6 +64,8 @@ def _indices(node: sk.Node) -> str:
         return "indices that are not constant; IREE does not look whether they are in range"
     if data is None:
         return "indices into an array whose rank is not known"
+    if "Scatter" in node.op_type and not indices.size:
+        return "no indices, at which IREE's compiler ends"
     if node.op_type in {"GatherND", "ScatterND"}:
         batch = node.attribute("batch_dims", 0)
         columns = [(data[batch + k], indices[..., k]) for k in range(indices.shape[-1])]
@@ -138,10 +140,11 @@ def _resized(node: sk.Node) -> str:
         return ""
     if scales is None or data is None or len(scales) != len(data):
         return "scales or sizes that are fed, or not of all axes"
-    aligned = node.attribute("coordinate_transformation_mode") == "align_corners"
+    mode = node.attribute("coordinate_transformation_mode")
     sizes = [dim if isinstance(dim, int) else 1 for dim in data]
-    rounded = aligned and (np.multiply(sizes, scales) % 1).any()
-    return "corners that are aligned, and sizes that are rounded" if rounded else ""
+    minds = mode in {"align_corners", "half_pixel_symmetric"}
+    rounded = minds and (np.multiply(sizes, scales) % 1).any()
+    return f"coordinates by {mode}, and sizes that are rounded" if rounded else ""
 
 
 _EXPONENTS: Final = frozenset(range(6))
@@ -198,6 +201,8 @@ def _recurrent(node: sk.Node) -> str:
 
 
 def _stacked(node: sk.Node) -> str:
+    if node.dtype(1).bits == 16:  # noqa: PLR2004 (float16 and bfloat16)
+        return "scales of 16 bits, in which IREE computes"
     ranks = {len(node.shape(place) or ()) for place in (0, 3)}
     return "" if ranks == {2} else "matrices in a stack"
 

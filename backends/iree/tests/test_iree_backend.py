@@ -154,6 +154,14 @@ def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region():
         ("Split(x, i)", "sizes that are fed"),
         ("Resize(x, none, f)", "fed"),
         ('Resize<coordinate_transformation_mode = "align_corners">(x, none, scales)', "rounded"),
+        (
+            (
+                'Resize<coordinate_transformation_mode = "half_pixel_symmetric", mode = "linear">'
+                "(x, none, scales)"
+            ),
+            "rounded",
+        ),
+        ("ScatterElements(x, nowhere, nothing)", "compiler ends"),
         ('NegativeLogLikelihoodLoss<reduction = "none">(x, i)', "labels"),
     ],
 )
@@ -161,7 +169,8 @@ def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(node, rea
     text = f"""
     <ir_version: 10, opset_import: ["": 21]>
     g (float[4, N] x, int64[4] i, float[2] f) => (float[A, B] y)
-    <int64[4] wide = {{1, 1, 1, 1}}, float[2] scales = {{0.6, 1.0}}, float[0] none = {{}}>
+    <int64[4] wide = {{1, 1, 1, 1}}, float[2] scales = {{0.6, 1.0}}, float[0] none = {{}},
+     int64[0,0] nowhere = {{}}, float[0,0] nothing = {{}}>
     {{ y = {node} }}
     """
     # with a limit, the core keeps nodes of fed sizes away itself

@@ -253,6 +253,11 @@ def _mod(node: Node) -> str:
     return "" if is_exact else "remainders of fractions, which OpenVINO rounds otherwise"
 
 
+def _fed_axes(node: Node) -> str:
+    is_fed = node.is_constant(0) and len(node.inputs) > 1 and not node.is_constant(1)
+    return "a constant and axes known only at a run, with which OpenVINO fails" if is_fed else ""
+
+
 def _norm(node: Node) -> str:
     if node.op_type == "ReduceL1" and node.attribute("axes") is not None:
         return "axes as an attribute, for which OpenVINO adds up all there is"
@@ -368,6 +373,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Slice": lambda node: _slice(node) or USES["Slice"](node),
         "SpaceToDepth": _space_to_depth,
         "Split": _split,
+        "Squeeze": lambda node: _fed_axes(node) or USES["Squeeze"](node),
         "TopK": _top_k,
         "Unique": _unique,
         "com.microsoft::FusedGemm": _fused_gemm,

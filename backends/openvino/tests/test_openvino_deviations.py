@@ -219,6 +219,10 @@ def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
             ),
             "scales of 16 bits",
         ),
+        (
+            "(int64[1] a) => (float[N] y) <float[1,2] c = {1, 2}> { y = Squeeze(c, a) }",
+            "a constant and axes",
+        ),
     ],
 )
 def test_what_is_left_out_or_put_elsewhere_is_refused(body: str, reason: str) -> None:

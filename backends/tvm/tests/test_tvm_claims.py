@@ -84,6 +84,10 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given():
         ("(float[4] x) => (float[4] y) { y = Max (x, x) }", "largest finite"),
         ("(float[4] x) => (float[4] y) { y = ThresholdedRelu (x) }", "NaN of infinities"),
         ("(float[2,2] x) => (float[2,2] y) { y = EyeLike (x) }", "same memory"),
+        (
+            "(float[1,2,3,3] x) => (float[1,2,3,3] y) { y = MeanVarianceNormalization(x) }",
+            "a difference of squares",
+        ),
         ("(int64[4] x) => (int64[4] y) { y = Shrink (x) }", "integers"),
         (
             (
