@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 
@@ -50,35 +51,53 @@ def repeated_names(shapes: Iterable[Shape | None]) -> frozenset[str]:
 class DataType(enum.IntEnum):
     """Element types of tensors, with the numbers of ``TensorProto.DataType``."""
 
-    UNDEFINED = 0
-    FLOAT = 1
-    UINT8 = 2
-    INT8 = 3
-    UINT16 = 4
-    INT16 = 5
-    INT32 = 6
-    INT64 = 7
-    STRING = 8
-    BOOL = 9
-    FLOAT16 = 10
-    DOUBLE = 11
-    UINT32 = 12
-    UINT64 = 13
-    COMPLEX64 = 14
-    COMPLEX128 = 15
-    BFLOAT16 = 16
-    FLOAT8E4M3FN = 17
-    FLOAT8E4M3FNUZ = 18
-    FLOAT8E5M2 = 19
-    FLOAT8E5M2FNUZ = 20
-    UINT4 = 21
-    INT4 = 22
-    FLOAT4E2M1 = 23
-    FLOAT8E8M0 = 24
-    UINT2 = 25
-    INT2 = 26
-    FLOAT6E2M3 = 27
-    FLOAT6E3M2 = 28
+    bits: int
+    """Bits of one element as ONNX stores it (4 for INT4); 0 for strings and UNDEFINED."""
+    label: str
+    """The NumPy spelling used in tables and messages, such as ``float32``."""
+    _value_: int
+    _dtype: np.dtype
+
+    UNDEFINED = 0, np.void, 0, "unknown"
+    FLOAT = 1, np.float32
+    UINT8 = 2, np.uint8
+    INT8 = 3, np.int8
+    UINT16 = 4, np.uint16
+    INT16 = 5, np.int16
+    INT32 = 6, np.int32
+    INT64 = 7, np.int64
+    STRING = 8, object, 0, "string"
+    BOOL = 9, np.bool_
+    FLOAT16 = 10, np.float16
+    DOUBLE = 11, np.float64
+    UINT32 = 12, np.uint32
+    UINT64 = 13, np.uint64
+    COMPLEX64 = 14, np.complex64
+    COMPLEX128 = 15, np.complex128
+    BFLOAT16 = 16, ml_dtypes.bfloat16
+    FLOAT8E4M3FN = 17, ml_dtypes.float8_e4m3fn
+    FLOAT8E4M3FNUZ = 18, ml_dtypes.float8_e4m3fnuz
+    FLOAT8E5M2 = 19, ml_dtypes.float8_e5m2
+    FLOAT8E5M2FNUZ = 20, ml_dtypes.float8_e5m2fnuz
+    UINT4 = 21, ml_dtypes.uint4, 4
+    INT4 = 22, ml_dtypes.int4, 4
+    FLOAT4E2M1 = 23, ml_dtypes.float4_e2m1fn, 4
+    FLOAT8E8M0 = 24, ml_dtypes.float8_e8m0fnu
+    UINT2 = 25, ml_dtypes.uint2, 2
+    INT2 = 26, ml_dtypes.int2, 2
+    FLOAT6E2M3 = 27, ml_dtypes.float6_e2m3fn, 6
+    FLOAT6E3M2 = 28, ml_dtypes.float6_e3m2fn, 6
+
+    def __new__(
+        cls, number: int, dtype: Any = np.void, bits: int | None = None, label: str = ""
+    ) -> Self:
+        """Make a member of its number, its NumPy type, and what that does not say."""
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member._dtype = found = np.dtype(dtype)  # noqa: SLF001 (its own)
+        member.bits = 8 * found.itemsize if bits is None else bits
+        member.label = label or found.name
+        return member
 
     __hash__ = int.__hash__  # that of enumerations is written in Python, and types are keys
 
@@ -89,22 +108,14 @@ class DataType(enum.IntEnum):
         Raises:
             KeyError: For ``UNDEFINED``, which has none.
         """
-        return _NUMPY_DTYPES[self]
-
-    @property
-    def label(self) -> str:
-        """The NumPy spelling used in tables and messages, such as ``float32``."""
-        return _LABELS[self]
+        if not self:
+            raise KeyError(self)
+        return self._dtype
 
     @property
     def onnx_name(self) -> str:
         """The spelling used in type strings, such as ``float`` in ``tensor(float)``."""
         return self.name.lower()
-
-    @property
-    def bits(self) -> int:
-        """Bits of one element as ONNX stores it (4 for INT4); 0 for strings and UNDEFINED."""
-        return _BITS[self]
 
     @staticmethod
     def of(dtype: np.dtype) -> "DataType":
@@ -116,64 +127,13 @@ class DataType(enum.IntEnum):
         return _data_type_of(dtype)
 
 
-_NUMPY_DTYPES: dict[DataType, np.dtype] = {
-    DataType.FLOAT: np.dtype(np.float32),
-    DataType.UINT8: np.dtype(np.uint8),
-    DataType.INT8: np.dtype(np.int8),
-    DataType.UINT16: np.dtype(np.uint16),
-    DataType.INT16: np.dtype(np.int16),
-    DataType.INT32: np.dtype(np.int32),
-    DataType.INT64: np.dtype(np.int64),
-    DataType.STRING: np.dtype(object),
-    DataType.BOOL: np.dtype(np.bool_),
-    DataType.FLOAT16: np.dtype(np.float16),
-    DataType.DOUBLE: np.dtype(np.float64),
-    DataType.UINT32: np.dtype(np.uint32),
-    DataType.UINT64: np.dtype(np.uint64),
-    DataType.COMPLEX64: np.dtype(np.complex64),
-    DataType.COMPLEX128: np.dtype(np.complex128),
-    DataType.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
-    DataType.FLOAT8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
-    DataType.FLOAT8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
-    DataType.FLOAT8E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    DataType.FLOAT8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
-    DataType.UINT4: np.dtype(ml_dtypes.uint4),
-    DataType.INT4: np.dtype(ml_dtypes.int4),
-    DataType.FLOAT4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
-    DataType.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
-    DataType.UINT2: np.dtype(ml_dtypes.uint2),
-    DataType.INT2: np.dtype(ml_dtypes.int2),
-    DataType.FLOAT6E2M3: np.dtype(ml_dtypes.float6_e2m3fn),
-    DataType.FLOAT6E3M2: np.dtype(ml_dtypes.float6_e3m2fn),
-}
-_SUB_BYTE_BITS = {
-    DataType.UINT4: 4,
-    DataType.INT4: 4,
-    DataType.FLOAT4E2M1: 4,
-    DataType.UINT2: 2,
-    DataType.INT2: 2,
-    DataType.FLOAT6E2M3: 6,
-    DataType.FLOAT6E3M2: 6,
-    DataType.STRING: 0,
-    DataType.UNDEFINED: 0,
-}
-_BITS = {
-    dtype: _SUB_BYTE_BITS.get(dtype, 8 * _NUMPY_DTYPES[dtype].itemsize)
-    if dtype in _NUMPY_DTYPES
-    else 0
-    for dtype in DataType
-}
-_LABELS = {dtype: numpy.name for dtype, numpy in _NUMPY_DTYPES.items()}
-_LABELS |= {DataType.UNDEFINED: "unknown", DataType.STRING: "string"}
-
-
 @lru_cache(maxsize=256)
 def _data_type_of(dtype: np.dtype) -> DataType:
     if dtype.kind in "USOT":
         return DataType.STRING
     native = dtype.newbyteorder("=")
-    for data_type, candidate in _NUMPY_DTYPES.items():
-        if candidate == native:
+    for data_type in DataType:
+        if data_type and data_type.numpy == native:
             return data_type
     raise KeyError(dtype)
 
