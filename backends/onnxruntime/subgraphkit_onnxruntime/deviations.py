@@ -83,6 +83,7 @@ _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 _LARGEST_FACTOR: Final = 64
 _BATCH: Final = 1
 _PLANE: Final = 2
+_WHOLE: Final = ("Einsum", "Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare")
 _EMPTY: Final = (
     *("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "LRN"),
     *("InstanceNormalization", "LayerNormalization", "RMSNormalization"),
@@ -217,6 +218,8 @@ def _scatter(node: Node) -> str:
 
 
 def _gates(node: Node) -> str:
+    if 0 in (node.shape(0) or ()):
+        return "a batch of nothing ends the process"
     if node.dtype(0) is DataType.DOUBLE:
         return "double precision is not computed, and a run fails"
     return ""
@@ -226,8 +229,14 @@ def _resize(node: Node) -> str:
     sizes = node.constant(3)
     if sizes is not None and not sizes.all():
         return "sizes of 0 are an error"
+    if node.attribute("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+        return "a region is left out along axes that keep their size"
     if not _resizes_few_axes(node):
         return "it interpolates along two axes, or the last three, and is an error for others"
+    return _interpolated(node) or _aligned(node)
+
+
+def _aligned(node: Node) -> str:
     aligned = node.attribute("coordinate_transformation_mode", "") == "align_corners"
     if not aligned or not _has(node.inputs, 2):
         return ""
@@ -235,6 +244,13 @@ def _resize(node: Node) -> str:
     if scales is not None and (scales == scales.round()).all():
         return ""
     return "corners are aligned by the rounded output size, not by the scales"
+
+
+def _interpolated(node: Node) -> str:
+    is_nearest = node.attribute("mode", "nearest") == "nearest"
+    if is_nearest or "float" in node.dtype(0).label or node.dtype(0) is DataType.DOUBLE:
+        return ""
+    return "fractions between whole numbers are cut off, not rounded"
 
 
 def _resizes_few_axes(node: Node) -> bool:
@@ -297,6 +313,7 @@ def _is_vector(node: Node, place: int) -> bool:
 
 _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
     {
+        **dict.fromkeys(_WHOLE, _int64_through_double),
         "Attention": _attention,
         "BatchNormalization": _training,
         **dict.fromkeys(_EMPTY, _empty),
@@ -306,27 +323,21 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "ConvInteger": _conv_integer,
         "DequantizeLinear": _dequantize,
         "Div": _division,
-        "Einsum": _int64_through_double,
         **dict.fromkeys(("GRU", "LSTM"), _gates),
         "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
         **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
         "MaxUnpool": _max_unpool,
         "NonZero": _non_zero,
-        "Pow": _int64_through_double,
         "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
         "QuantizeLinear": _quantize,
-        "ReduceL1": _int64_through_double,
-        "ReduceMax": _reduce_bool,
         "ReduceMean": _mean,
-        "ReduceMin": _reduce_bool,
-        "ReduceProd": _int64_through_double,
-        "ReduceSum": _int64_through_double,
-        "ReduceSumSquare": _int64_through_double,
+        **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
         "Resize": _resize,
         "Scan": _scan,
         **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
         "Slice": _slice,
         "STFT": _stft,
+        "Upsample": _interpolated,
         "SplitToSequence": _split_to_sequence,
     }
 )

@@ -84,6 +84,15 @@ def subtract_whole_numbers(model: Any) -> None:
             end.replace_source_output(ops.maximum(end.get_source_output(), low).output(0))
 
 
+def drop_idle_conversions(model: Any) -> None:
+    """Leave out conversions to the type there is; of a result's size OpenVINO keeps the last."""
+    for op in _operations(model):
+        if op.get_type_name() == "Convert" and (
+            op.get_input_element_type(0) == op.get_output_element_type(0)
+        ):
+            op.output(0).replace(op.input_value(0))
+
+
 def _readers(op: Any) -> list[Any]:
     return [target.get_node() for port in op.outputs() for target in port.get_target_inputs()]
 
@@ -193,6 +202,7 @@ def _source(op: Any) -> str:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
+    drop_idle_conversions,
     round_before_limits,
     subtract_whole_numbers,
     keep_places_inside,

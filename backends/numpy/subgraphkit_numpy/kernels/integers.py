@@ -112,6 +112,17 @@ def _scaled(total: Array, a_scale: Array, b_scale: Array, bias: Array | None) ->
     return y if bias is None else np.add(y, bias, dtype=np.float32)
 
 
+@kernel("DynamicQuantizeLinear")
+def dynamic_quantize_linear(_site: Site) -> Made:
+    """Quantise by the own range, and return scale and zero point as well."""
+
+    def compute(x: Array) -> tuple[Array, ...]:
+        scale, zero = _range_of(x)
+        return quantized(x / scale, zero), scale, zero
+
+    return compute
+
+
 @kernel("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(site: Site) -> Made:
     """Quantise the left factor by its own range, and return the scaled product plus a bias."""

@@ -49,7 +49,7 @@ def dequantize_linear(site: Site) -> Made:
     return compute
 
 
-def _spread(parameter: Array, shape: tuple[int, ...], axis: int, block: int) -> Array:
+def _spread(parameter: Array, shape: tuple[int, ...], axis: int, block: int = 0) -> Array:
     """Return scales or zero points in a shape that broadcasts to the data."""
     if parameter.size == 1:
         return parameter.reshape(())
@@ -65,10 +65,10 @@ def quantize_linear(site: Site) -> Made:
     axis, dtype = site.attribute("axis", 1), site.output_dtype()
 
     def compute(x: Array, scale: Array, zero: Array | None = None) -> Array:
-        if scale.size > 1:
-            shape = [1] * x.ndim
-            shape[axis] = -1
-            scale, zero = scale.reshape(shape), None if zero is None else zero.reshape(shape)
+        scale, zero = (
+            _spread(scale, x.shape, axis),
+            None if zero is None else _spread(zero, x.shape, axis),
+        )
         return quantized(x.astype(np.float32) / scale.astype(np.float32), zero, dtype)
 
     return compute

@@ -118,6 +118,8 @@ def position(site: Site) -> Made:
     def compute(x: Array) -> Array:
         if x.dtype == ml_dtypes.bfloat16:
             x = x.astype(np.float32)
+        if 0 in np.delete(x.shape, axis):  # of results that have no elements, the shape
+            x = np.zeros([max(size, int(at == axis % x.ndim)) for at, size in enumerate(x.shape)])
         if not last:
             return np.asarray(find(x, axis=axis, keepdims=keepdims), dtype=np.int64)
         found = find(np.flip(x, axis), axis=axis, keepdims=keepdims)

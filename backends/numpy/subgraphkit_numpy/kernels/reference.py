@@ -114,27 +114,31 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     if getattr(operator, "weights_", ()) is None:
         operator.weights_ = ()  # TfIdfVectorizer takes the length of weights that are left out
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
+    compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
+    prepare = _PREPARATIONS.get(node.op_type, lambda *inputs: inputs)
     if node.op_type == "GridSample":  # which has other words for its modes up to opset 19
         attributes["mode"] = _MODES.get(attributes["mode"], attributes["mode"])
-    compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
-    compute = _prepared(node.op_type, compute)
+        compute = _sampled(compute)
     dtypes = [site.output_dtype(index) for index in range(site.output_count)]
     if len(dtypes) == 1:
         dtype = dtypes[0]
-        return lambda *inputs: _fix(compute(*inputs, **attributes)[0], dtype)
+        return lambda *inputs: _fix(compute(*prepare(*inputs), **attributes)[0], dtype)
     return lambda *inputs: tuple(
-        map(_fix, filled(compute(*inputs, **attributes), len(dtypes)), dtypes)
+        map(_fix, filled(compute(*prepare(*inputs), **attributes), len(dtypes)), dtypes)
     )
 
 
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 
 
-def _prepared(op_type: str, compute: Callable[..., Any]) -> Callable[..., Any]:
-    prepare = _PREPARATIONS.get(op_type)
-    if prepare is None:
-        return compute
-    return lambda *inputs, **attributes: compute(*prepare(*inputs), **attributes)
+def _sampled(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Let no image be sampled as one, of which none is kept."""
+
+    def sample(*inputs: Any, **how: Any) -> tuple[Any, ...]:
+        images = (np.resize(one, (max(len(one), 1), *one.shape[1:])) for one in inputs)
+        return (compute(*images, **how)[0][: len(inputs[0])],)
+
+    return sample
 
 
 def _floating(x: Any) -> tuple[Any, ...]:

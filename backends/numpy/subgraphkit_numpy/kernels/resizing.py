@@ -199,12 +199,13 @@ def _plan(
 def _coordinates(length: int, size: int, scale: float, transformation: str) -> Array:
     y = np.arange(size, dtype=np.float64)
     resized = scale * length
+    is_one = size == 1 if transformation == "pytorch_half_pixel" else resized == 1
+    if is_one and transformation in {"align_corners", "pytorch_half_pixel"}:
+        return y
     if transformation == "align_corners":
-        return np.zeros(size) if resized == 1 else y * (length - 1) / (resized - 1)
+        return y * (length - 1) / (resized - 1)
     if transformation == "asymmetric":
         return y / scale
-    if transformation == "pytorch_half_pixel" and resized == 1:
-        return np.full(size, -0.5)
     offset = 0.0
     if transformation == "half_pixel_symmetric":
         offset = length / 2 * (1 - size / resized)
