@@ -36,13 +36,13 @@ def stub(folder: Path, source: str) -> str:
     return library
 
 
-def test_the_installed_library_is_found_and_recent_enough() -> None:
+def test_the_installed_library_is_found_and_recent_enough():
     found = OnednnBackend.probe()
     assert found.available, found.problems
     assert tuple(map(int, found.versions["onednn"].split("."))) >= (3, 2)
 
 
-def test_a_library_named_by_an_option_and_missing_is_refused_by_its_path(tmp_path: Path) -> None:
+def test_a_library_named_by_an_option_and_missing_is_refused_by_its_path(tmp_path):
     nowhere = str(tmp_path / "libdnnl.so.3")
     with pytest.raises(BackendUnavailableError, match=r"there is no library .*libdnnl\.so\.3") as e:
         InferenceSession(conv_net(), backend=f"onednn:library={nowhere}")
@@ -50,9 +50,7 @@ def test_a_library_named_by_an_option_and_missing_is_refused_by_its_path(tmp_pat
     assert LIBRARY_VARIABLE in e.value.hint
 
 
-def test_a_library_named_by_the_environment_and_missing_fails_the_probe(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_library_named_by_the_environment_and_missing_fails_the_probe(monkeypatch):
     monkeypatch.setenv(LIBRARY_VARIABLE, "/nowhere/libdnnl.so.3")
     found = OnednnBackend.probe()
     assert not found.available
@@ -60,7 +58,7 @@ def test_a_library_named_by_the_environment_and_missing_fails_the_probe(
     assert "pip install onednn-cpu-gomp" in found.hint
 
 
-def test_a_dry_run_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dry_run_needs_no_library(monkeypatch):
     bound = sk.bind(sk.load(conv_net()))
     found = sk.partition(bound, OnednnBackend)
     monkeypatch.setenv(LIBRARY_VARIABLE, "/nowhere/libdnnl.so.3")
@@ -73,7 +71,7 @@ def test_a_dry_run_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
         sk.compile_subgraphs(dry)
 
 
-def test_importing_the_package_loads_no_library() -> None:
+def test_importing_the_package_loads_no_library():
     code = "import subgraphkit_onednn, sys; print('libdnnl' in open('/proc/self/maps').read())"
     if not Path("/proc/self/maps").exists():
         pytest.skip("no /proc/self/maps on this system")
@@ -83,9 +81,7 @@ def test_importing_the_package_loads_no_library() -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(("major", "minor"), [(2, 7), (3, 1), (4, 0)])
-def test_another_version_is_refused_with_what_was_found_and_what_is_needed(
-    tmp_path: Path, major: int, minor: int
-) -> None:
+def test_another_version_is_refused_with_what_was_found_and_what_is_needed(tmp_path, major, minor):
     path = stub(tmp_path, VERSION % (major, minor))
     expected = rf"is oneDNN {major}\.{minor}\.0, at least 3\.2 and below 4 is needed"
     with pytest.raises(BackendUnavailableError, match=expected):
@@ -93,26 +89,26 @@ def test_another_version_is_refused_with_what_was_found_and_what_is_needed(
 
 
 @needs_compiler
-def test_a_library_without_the_graph_interface_is_refused(tmp_path: Path) -> None:
+def test_a_library_without_the_graph_interface_is_refused(tmp_path):
     path = stub(tmp_path, VERSION % (3, 2))
     with pytest.raises(BackendUnavailableError, match="built without oneDNN's graph API"):
         open_library(path)
 
 
 @needs_compiler
-def test_some_other_library_is_refused(tmp_path: Path) -> None:
+def test_some_other_library_is_refused(tmp_path):
     with pytest.raises(BackendUnavailableError, match="is not oneDNN"):
         open_library(stub(tmp_path, "int something(void) { return 1; }"))
 
 
-def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_library_is_refused(tmp_path):
     path = tmp_path / "libdnnl.so.3"
     path.write_text("not a library")
     with pytest.raises(BackendUnavailableError, match="oneDNN cannot be loaded"):
         open_library(path)
 
 
-def test_threads_are_set_for_the_run_and_given_back() -> None:
+def test_threads_are_set_for_the_run_and_given_back():
     library = open_library()
     before = library.max_threads
     operator = compile_model(conv_net(), threads=1)
@@ -120,12 +116,12 @@ def test_threads_are_set_for_the_run_and_given_back() -> None:
     assert library.max_threads == before
 
 
-def test_a_negative_number_of_threads_is_refused() -> None:
+def test_a_negative_number_of_threads_is_refused():
     with pytest.raises(OptionError, match="threads"):
         InferenceSession(conv_net(), backend="onednn:threads=-1")
 
 
-def test_the_setting_threads_holds_unless_the_option_is_given() -> None:
+def test_the_setting_threads_holds_unless_the_option_is_given():
     for given, expected in (({}, 1), ({"threads": 2}, 2)):
         with InferenceSession(
             conv_net(), backend="onednn", options={"onednn": given}, threads=1
@@ -158,16 +154,14 @@ print(property_.library.spins, backend.traits.pool)
         ("libgomp.so.1", "passive", "False sleeps"),
     ],
 )
-def test_threads_sleep_unless_somebody_else_has_loaded_openmp(
-    foreign: str, said: str, expected: str
-) -> None:
+def test_threads_sleep_unless_somebody_else_has_loaded_openmp(foreign, said, expected):
     if not open_library().has_openmp or (foreign and find_library("gomp") is None):
         pytest.skip("no OpenMP of GNU")
     done = run_child([sys.executable, "-c", OPENMP, foreign, said])
     assert done.stdout.strip() == expected
 
 
-def test_threads_that_would_spin_are_ended_after_a_run() -> None:
+def test_threads_that_would_spin_are_ended_after_a_run():
     ended: list[int] = []
 
     class Spinning:

@@ -33,11 +33,11 @@ def expected(model: onnx.ModelProto, **feeds: Any) -> list[Any]:
     return list(InferenceSession(model, backend="numpy").run(None, feeds))
 
 
-def test_a_small_net_is_partitioned_as_it_always_was() -> None:
+def test_a_small_net_is_partitioned_as_it_always_was():
     assert compile_model(conv_net()).info()["partitions"] == NET_PARTITIONS
 
 
-def test_a_value_read_inside_and_handed_out_is_not_hidden_by_fusion() -> None:
+def test_a_value_read_inside_and_handed_out_is_not_hidden_by_fusion():
     model = conv_net()
     model.graph.output.extend(
         [helper.make_tensor_value_info(name, 1, None) for name in ("c1", "r2", "f")]
@@ -50,7 +50,7 @@ def test_a_value_read_inside_and_handed_out_is_not_hidden_by_fusion() -> None:
         np.testing.assert_allclose(value, wanted[name], rtol=1e-4, atol=1e-5)
 
 
-def test_weights_are_laid_out_once() -> None:
+def test_weights_are_laid_out_once():
     """The library reports what it executes; reorders of weights are marked as constant."""
     code = (
         "from backends.onednn.tests.onednn_road import compile_model, conv_net\n"
@@ -72,7 +72,7 @@ def test_weights_are_laid_out_once() -> None:
     assert counts == [2, 0, 0]
 
 
-def test_an_array_of_another_type_or_shape_never_reaches_the_library() -> None:
+def test_an_array_of_another_type_or_shape_never_reaches_the_library():
     operator = compile_model(conv_net())
     with pytest.raises(ValueError, match=r"input 'x' is float64.*expected float32"):
         operator.run([picture().astype(np.float64)])
@@ -80,7 +80,7 @@ def test_an_array_of_another_type_or_shape_never_reaches_the_library() -> None:
         operator.run([picture()[:, :, 1:]])
 
 
-def test_two_operators_alike_but_for_their_weights_do_not_mix_them() -> None:
+def test_two_operators_alike_but_for_their_weights_do_not_mix_them():
     x = picture()
     first, second = compile_model(conv_net(0)), compile_model(conv_net(1))
     for _ in range(2):
@@ -90,7 +90,7 @@ def test_two_operators_alike_but_for_their_weights_do_not_mix_them() -> None:
             np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_what_onednn_has_no_operation_for_runs_on_numpy() -> None:
+def test_what_onednn_has_no_operation_for_runs_on_numpy():
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),
         helper.make_node("Erf", ["c"], ["e"]),
@@ -112,15 +112,13 @@ def test_what_onednn_has_no_operation_for_runs_on_numpy() -> None:
     (helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2]), [1, 1, 4], 1,
      "attribute: MaxPool makes outputs"),
 ])  # fmt: skip
-def test_a_node_onednn_cannot_take_is_refused_with_the_reason(
-    node: onnx.NodeProto, dims: list[int | str], dtype: int, reason: str
-) -> None:
+def test_a_node_onednn_cannot_take_is_refused_with_the_reason(node, dims, dtype, reason):
     (refusal,) = refusals(make_model([node], {"x": dims}, ["y"], dtype=dtype))
     assert refusal.startswith(reason)
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
-def test_a_pool_and_a_sum_are_right_together(kind: str) -> None:
+def test_a_pool_and_a_sum_are_right_together(kind):
     nodes = [
         helper.make_node(kind, ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
         helper.make_node("Add", ["p", "z"], ["y"]),
@@ -131,7 +129,7 @@ def test_a_pool_and_a_sum_are_right_together(kind: str) -> None:
     np.testing.assert_allclose(y, expected(model, x=x, z=z)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_a_depthwise_convolution_after_a_pointwise_one_does_not_end_the_process() -> None:
+def test_a_depthwise_convolution_after_a_pointwise_one_does_not_end_the_process():
     nodes = [
         helper.make_node("Conv", ["x", "w1"], ["c"]),
         helper.make_node("Conv", ["c", "w2"], ["y"], group=7, pads=[1, 1, 1, 1]),
@@ -142,7 +140,7 @@ def test_a_depthwise_convolution_after_a_pointwise_one_does_not_end_the_process(
     np.testing.assert_allclose(y, expected(model, x=x)[0], rtol=1e-4, atol=1e-4)
 
 
-def test_reducing_axes_of_length_one_does_not_end_the_process() -> None:
+def test_reducing_axes_of_length_one_does_not_end_the_process():
     node = helper.make_node("ReduceL2", ["x"], ["y"], axes=[2], keepdims=0)
     (y,) = compile_model(make_model([node], {"x": [5, 6, 1]}, ["y"])).run([picture(0, 5, 6, 1)])
     np.testing.assert_array_equal(y, np.abs(picture(0, 5, 6, 1))[..., 0])
@@ -167,7 +165,7 @@ def fused_net() -> onnx.ModelProto:
     return make_model(nodes, inputs, ["layer", "y"], constants)
 
 
-def test_what_is_fused_has_more_than_the_reference_kernel() -> None:
+def test_what_is_fused_has_more_than_the_reference_kernel():
     code = (
         "from backends.onednn.tests.onednn_road import compile_model\n"
         "from backends.onednn.tests.test_onednn_operator import fused_net\n"
@@ -183,7 +181,7 @@ def test_what_is_fused_has_more_than_the_reference_kernel() -> None:
     assert partitions[0] == "matmul + add"
 
 
-def test_a_layer_with_bias_and_residual_is_right() -> None:
+def test_a_layer_with_bias_and_residual_is_right():
     feeds = {"x": picture(3, 2, 12, 16), "z": picture(4, 2, 12, 16), "rows": picture(5, 2, 12, 1)}
     model = fused_net()
     results = compile_model(model).run(list(feeds.values()))
@@ -193,9 +191,7 @@ def test_a_layer_with_bias_and_residual_is_right() -> None:
 
 @pytest.mark.parametrize("op", ["Add", "Mul", "Max", "Sum"])
 @pytest.mark.parametrize("shape", [(3, 4, 1), (3, 4, 1, 1), (2, 3, 4, 1)])
-def test_an_operand_per_channel_is_applied_to_channels_before_axes_of_length_one(
-    op: str, shape: tuple[int, ...]
-) -> None:
+def test_an_operand_per_channel_is_applied_to_channels_before_axes_of_length_one(op, shape):
     channels = (1, *shape[1:2], *(1,) * (len(shape) - 2))
     dims, per = (",".join(map(str, one)) for one in (shape, channels))
     model = onnx.parser.parse_model(
@@ -209,7 +205,7 @@ def test_an_operand_per_channel_is_applied_to_channels_before_axes_of_length_one
     np.testing.assert_allclose(y, expected(model, **feeds)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_a_prelu_of_more_than_five_axes_is_refused() -> None:
+def test_a_prelu_of_more_than_five_axes_is_refused():
     body = "(float[1,1,1,1,2,3] x, float[3] s) => (float[1,1,1,1,2,3] y) { y = PRelu(x, s) }"
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {body}')
     assert refusals(model) == ["rank: oneDNN has no PRelu of 6 axes"]
@@ -251,7 +247,7 @@ def _numbers() -> Any:
     [("Cast", BFLOAT16), ("Cast", FLOAT)],
     [("Abs", FLOAT), ("Cast", BFLOAT16), ("Cast", FLOAT), ("Abs", FLOAT)],
 ], ids=["down", "up", "down and up", "between others"])  # fmt: skip
-def test_casts_round_as_bfloat16_does(steps: list[tuple[str, int]]) -> None:
+def test_casts_round_as_bfloat16_does(steps):
     model = _model(*steps)
     with np.errstate(all="ignore"), sk.InferenceSession(model, backend="onednn") as session:
         given = _numbers()
@@ -266,9 +262,7 @@ def test_casts_round_as_bfloat16_does(steps: list[tuple[str, int]]) -> None:
     np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
 
 
-def test_casts_are_taken_though_nothing_may_be_computed_in_bfloat16(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_casts_are_taken_though_nothing_may_be_computed_in_bfloat16(monkeypatch):
     monkeypatch.setattr("subgraphkit_onednn.library.DnnlLibrary.has_bfloat16", False)
     model = _model(("Cast", BFLOAT16), ("Relu", BFLOAT16), ("Cast", FLOAT))
     (refusal,) = refusals(model)
@@ -288,7 +282,7 @@ MODELS = (*MODELS, *sorted({*LIGHT_MODELS} - {*MODELS}))
 
 
 @pytest.mark.parametrize("operator", sorted(CASES))
-def test_whatever_is_claimed_of_the_official_cases_is_right(operator: str) -> None:
+def test_whatever_is_claimed_of_the_official_cases_is_right(operator):
     claimed = 0
     for case in CASES[operator]:
         with warnings.catch_warnings():
@@ -307,7 +301,7 @@ def test_whatever_is_claimed_of_the_official_cases_is_right(operator: str) -> No
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_real_model_agrees_with_onnxruntime(name: str, pytestconfig: pytest.Config) -> None:
+def test_a_real_model_agrees_with_onnxruntime(name, pytestconfig):
     skip_if_large(name, pytestconfig)
     if MODELS.index(name) > pytestconfig.getoption("--mixed-models"):
         pytest.skip("a long check: --mixed-models 9")

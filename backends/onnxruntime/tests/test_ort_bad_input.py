@@ -16,7 +16,7 @@ from subgraphkit_onnxruntime.settings import SessionSettings
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Neg(a) }"
 
 
-def test_the_probe_names_library_and_providers() -> None:
+def test_the_probe_names_library_and_providers():
     found = OnnxRuntimeBackend.probe(deep=True)
     assert found.available
     assert "CPUExecutionProvider" in found.devices
@@ -24,7 +24,7 @@ def test_the_probe_names_library_and_providers() -> None:
 
 
 @pytest.mark.parametrize("name", ["cpu", "CPU", "CPUExecutionProvider", "cpuexecutionprovider"])
-def test_a_provider_may_be_written_short(name: str) -> None:
+def test_a_provider_may_be_written_short(name):
     with open_ort(parsed(CHAIN), providers=[name]) as session:
         assert homes(session) == [("onnxruntime", (0, 1))]
 
@@ -44,15 +44,13 @@ def test_a_provider_may_be_written_short(name: str) -> None:
         ({"thread": 1}, r"SGK110.*'thread'.*threads"),
     ],
 )
-def test_a_wrong_option_is_an_error_when_binding(options: dict[str, object], told: str) -> None:
+def test_a_wrong_option_is_an_error_when_binding(options, told):
     with pytest.raises(sk.SubgraphkitError) as caught:
         open_ort(parsed(CHAIN), **options)
     assert re.search(told, str(caught.value).replace("\n", " "))
 
 
-def test_a_provider_that_does_not_load_is_an_error_and_not_the_cpu(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_provider_that_does_not_load_is_an_error_and_not_the_cpu(monkeypatch):
     real = onnxruntime.get_available_providers()
     monkeypatch.setattr(
         onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider", *real]
@@ -64,7 +62,7 @@ def test_a_provider_that_does_not_load_is_an_error_and_not_the_cpu(
         open_ort(parsed(CHAIN), providers=["cuda"])
 
 
-def test_options_reach_the_session() -> None:
+def test_options_reach_the_session():
     settings = backend.read_settings(
         Options(
             threads=2,
@@ -82,7 +80,7 @@ def test_options_reach_the_session() -> None:
     assert made.get_session_config_entry("session.disable_prepacking") == "1"
 
 
-def test_a_region_refused_as_a_whole_gives_the_named_nodes_back() -> None:
+def test_a_region_refused_as_a_whole_gives_the_named_nodes_back():
     model = parsed("g (float[2, 8] x) => (float[2, 8] y) { a = Neg(x) b = Exp(a) y = Relu(b) }")
     loaded = sk.load(model)
     with sk.InferenceSession(loaded, backend="onnxruntime,numpy") as session:
@@ -95,7 +93,7 @@ def test_a_region_refused_as_a_whole_gives_the_named_nodes_back() -> None:
     assert caught.value.nodes == (1,)
 
 
-def test_trouble_that_is_not_about_the_model_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trouble_that_is_not_about_the_model_is_a_failure(monkeypatch):
     def out_of_memory(*_: object) -> object:
         raise MemoryError("no room")
 
@@ -104,7 +102,7 @@ def test_trouble_that_is_not_about_the_model_is_a_failure(monkeypatch: pytest.Mo
         open_ort(parsed(CHAIN))
 
 
-def test_what_would_divide_the_process_away_is_left_to_another_backend() -> None:
+def test_what_would_divide_the_process_away_is_left_to_another_backend():
     text = "g (int64[1] a, int64[1] b) => (int64[1] y) { y = Div(a, b) }"
     session = sk.InferenceSession(parsed(text), "onnxruntime,numpy")
     least = np.array([-(2**63)])

@@ -60,15 +60,13 @@ def _with_weight(text: str, shape: tuple[int, ...]) -> onnx.ModelProto:
     [(PRODUCT, (64, 16), (4, 64)), (CONVOLUTION, (16, 64, 1, 1), (1, 64, 4, 4))],
     ids=["product", "convolution"],
 )
-def test_sums_of_the_largest_int8_are_not_cut_off(
-    text: str, shape: tuple[int, ...], feed: tuple[int, ...]
-) -> None:
+def test_sums_of_the_largest_int8_are_not_cut_off(text, shape, feed):
     with open_ort(_with_weight(text, shape), "onnxruntime") as session:
         (found,) = session.run(None, {"x": np.ones(feed, np.float32)})
     np.testing.assert_allclose(found, 64, rtol=1e-5)
 
 
-def test_weights_that_share_a_zero_point_stay_in_one_session() -> None:
+def test_weights_that_share_a_zero_point_stay_in_one_session():
     model = _with_weight(TWO, (64, 64))
     second = numpy_helper.from_array(np.eye(64, dtype=np.int8) * 127, "u")
     model.graph.initializer.append(second)
@@ -79,7 +77,7 @@ def test_weights_that_share_a_zero_point_stay_in_one_session() -> None:
 
 
 @pytest.mark.parametrize("operator", ["QLinearConv", "QLinearMatMul"])
-def test_int8_times_the_largest_int8_is_exact(operator: str) -> None:
+def test_int8_times_the_largest_int8_is_exact(operator):
     x, w = np.full((4, 64), 127, np.int8), np.full((64, 16), 127, np.int8)
     if operator == "QLinearConv":
         x, w = x.reshape(4, 64, 1, 1), w.T.reshape(16, 64, 1, 1)
@@ -97,7 +95,7 @@ def test_int8_times_the_largest_int8_is_exact(operator: str) -> None:
     np.testing.assert_array_equal(found, round(64 * 127 * 127 / 64**2 / 4))
 
 
-def test_bytes_times_constant_int8_are_exact() -> None:
+def test_bytes_times_constant_int8_are_exact():
     with open_ort(_with_weight(INTEGERS % "", (64, 16)), "onnxruntime") as session:
         (found,) = session.run(None, {"x": np.full((4, 64), 255, np.uint8)})
     np.testing.assert_array_equal(found, 64 * 255 * 127)
@@ -127,7 +125,7 @@ def _three(operator: str) -> tuple[onnx.ModelProto, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("operator", ["MatMulInteger", "QLinearMatMul", "QLinearConv"])
-def test_bytes_times_int8_that_are_fed_are_exact_wherever_they_run(operator: str) -> None:
+def test_bytes_times_int8_that_are_fed_are_exact_wherever_they_run(operator):
     model, feeds = _three(operator)
     with open_ort(model) as session:
         (found,) = session.run(None, feeds)
@@ -139,7 +137,7 @@ def test_bytes_times_int8_that_are_fed_are_exact_wherever_they_run(operator: str
     )
 
 
-def test_who_wants_the_faster_products_may_have_them() -> None:
+def test_who_wants_the_faster_products_may_have_them():
     config = ["session.x64quantprecision=0"]
     model = _with_weight(INTEGERS % "", (64, 16))
     with open_ort(model, "onnxruntime", session_config=config) as session:
@@ -155,9 +153,7 @@ g (float[4, 64] x) => (float[4, 16] y) <float s = {0.0078}, %s z = {0}>
 
 @pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_fractions_times_dequantized_weights_are_not_rounded_unless_asked_for(
-    bits: int, *, rounded: bool
-) -> None:
+def test_fractions_times_dequantized_weights_are_not_rounded_unless_asked_for(bits, *, rounded):
     kind = {4: TensorProto.INT4, 8: TensorProto.INT8}[bits]
     model = parsed(ALONE % TensorProto.DataType.Name(kind).lower(), opset=21)
     w = np.random.default_rng(1).integers(-8, 8, (64, 16))

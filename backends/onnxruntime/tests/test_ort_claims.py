@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, combinations
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -19,12 +18,12 @@ from subgraphkit_onnxruntime import claims
 CHAIN = "g (float[N, 4] x) => (float[N, 4] y) { a = Relu(x) b = Exp(a) y = Neg(b) }"
 
 
-def test_a_model_that_onnxruntime_can_run_is_one_region() -> None:
+def test_a_model_that_onnxruntime_can_run_is_one_region():
     with open_ort(parsed(CHAIN)) as session:
         assert homes(session) == [("onnxruntime", (0, 1, 2))]
 
 
-def test_an_element_type_without_a_kernel_is_refused_in_onnxruntimes_words() -> None:
+def test_an_element_type_without_a_kernel_is_refused_in_onnxruntimes_words():
     model = parsed("g (int16[4] x) => (int16[4] y) { y = Relu(x) }")
     with open_ort(model) as session:
         assert homes(session) == [("numpy", (0,))]
@@ -34,7 +33,7 @@ def test_an_element_type_without_a_kernel_is_refused_in_onnxruntimes_words() -> 
     assert "ONNXRuntimeError" not in text
 
 
-def test_a_node_with_one_side_refused_is_surrounded() -> None:
+def test_a_node_with_one_side_refused_is_surrounded():
     model = parsed(
         "g (float[4] x) => (float[4] y) { a = Exp(x) i = Cast<to=5>(a) j = Relu(i) "
         "k = Cast<to=1>(j) y = Neg(k) }"
@@ -46,13 +45,13 @@ def test_a_node_with_one_side_refused_is_surrounded() -> None:
     np.testing.assert_array_equal(y, -np.trunc(np.exp(x)))
 
 
-def test_all_nodes_are_asked_about_at_once() -> None:
+def test_all_nodes_are_asked_about_at_once():
     claims._ANSWERS._known.clear()
     with open_ort(parsed(CHAIN)):
         assert len(claims._ANSWERS) == 0
 
 
-def test_beside_one_that_is_refused_alike_nodes_are_asked_about_once() -> None:
+def test_beside_one_that_is_refused_alike_nodes_are_asked_about_once():
     claims._ANSWERS._known.clear()
     layers = "".join(f"a{i + 1} = MatMul(a{i}, w) " for i in range(40))
     layers += "c = Cast<to=5>(a40) y = Relu(c)"
@@ -66,7 +65,7 @@ def test_beside_one_that_is_refused_alike_nodes_are_asked_about_once() -> None:
         assert len(claims._ANSWERS) == asked
 
 
-def test_operators_of_onnxruntimes_own_domain_are_taken_with_what_follows_them() -> None:
+def test_operators_of_onnxruntimes_own_domain_are_taken_with_what_follows_them():
     model = parsed(
         "g (float[4] x) => (float[4] y) { h = com.microsoft.Gelu(x) i = Relu(h) y = Neg(i) }",
         imports='"com.microsoft" : 1',
@@ -77,7 +76,7 @@ def test_operators_of_onnxruntimes_own_domain_are_taken_with_what_follows_them()
     np.testing.assert_allclose(y, [0, 0, -0.8413447, -10], rtol=1e-5)
 
 
-def test_a_value_of_which_only_onnxruntime_knows_the_type_may_leave() -> None:
+def test_a_value_of_which_only_onnxruntime_knows_the_type_may_leave():
     model = parsed(
         "g (float[4] x) => (float[4] y) { h = com.microsoft.Gelu(x) c = Cast<to=5>(h) "
         "i = Relu(c) d = Cast<to=1>(i) k = com.microsoft.Gelu(d) y = Neg(k) }",
@@ -89,7 +88,7 @@ def test_a_value_of_which_only_onnxruntime_knows_the_type_may_leave() -> None:
     np.testing.assert_allclose(y, [0, 0, -1.9544997, -10], rtol=1e-5)
 
 
-def test_an_operator_of_an_unknown_domain_is_refused() -> None:
+def test_an_operator_of_an_unknown_domain_is_refused():
     model = parsed(
         "g (float[4] x) => (float[4] y) { a = Relu(x) y = com.acme.Foo(a) }",
         imports='"com.acme" : 1',
@@ -99,7 +98,7 @@ def test_an_operator_of_an_unknown_domain_is_refused() -> None:
         sk.partition(bound)
 
 
-def test_a_newer_operator_set_is_no_hindrance_to_old_operators() -> None:
+def test_a_newer_operator_set_is_no_hindrance_to_old_operators():
     newest = onnx.defs.onnx_opset_version()
     model = parsed(CHAIN, opset=newest)
     model.ir_version = onnx.IR_VERSION
@@ -107,7 +106,7 @@ def test_a_newer_operator_set_is_no_hindrance_to_old_operators() -> None:
         assert homes(session) == [("onnxruntime", (0, 1, 2))]
 
 
-def test_what_deviates_from_onnx_is_refused_and_right_on_the_next_backend() -> None:
+def test_what_deviates_from_onnx_is_refused_and_right_on_the_next_backend():
     node = helper.make_node(
         "MaxUnpool", ["x", "i", "s"], ["y"], kernel_shape=[2, 2], strides=[2, 2]
     )
@@ -126,7 +125,7 @@ def test_what_deviates_from_onnx_is_refused_and_right_on_the_next_backend() -> N
 
 
 @pytest.mark.parametrize("operator", ["ReduceSum", "ReduceL1", "ReduceProd"])
-def test_sums_of_int64_are_exact_on_the_next_backend(operator: str) -> None:
+def test_sums_of_int64_are_exact_on_the_next_backend(operator):
     text = "g (int64[2] x) => (int64 y) <int64[1] a = {0}> { y = %s<keepdims=0>(x, a) }"
     with open_ort(parsed(text % operator, opset=18)) as session:
         assert [code for code, _ in refusals(session)] == ["deviates"]
@@ -142,7 +141,7 @@ def test_sums_of_int64_are_exact_on_the_next_backend(operator: str) -> None:
         ("(float x) => (string y) { y = Cast<to=8>(x) }", np.array("0.33333334", object)),
     ],
 )
-def test_scalars_and_texts_are_those_of_the_next_backend(text: str, expected: Any) -> None:
+def test_scalars_and_texts_are_those_of_the_next_backend(text, expected):
     with open_ort(parsed(f"g {text}")) as session:
         assert [code for code, _ in refusals(session)] == ["deviates"]
         (y,) = session.run(None, {"x": np.array(1 / 3, np.float32)})
@@ -150,7 +149,7 @@ def test_scalars_and_texts_are_those_of_the_next_backend(text: str, expected: An
 
 
 @pytest.mark.parametrize("line", ["r = Conv(a, w)", "r = AveragePool<kernel_shape=[1,1]>(a)"])
-def test_scales_along_an_axis_of_what_is_computed_are_left_to_the_next_backend(line: str) -> None:
+def test_scales_along_an_axis_of_what_is_computed_are_left_to_the_next_backend(line):
     text = (
         "g (uint8[1,2,2,2] x) => (uint8[1,K,2,2] y) <float[2] s = {0.5, 0.25}, "
         "uint8[2] z = {1, 2}, float[1,2,1,1] w = {1, 2}, float t = {0.25}, uint8 o = {3}> "
@@ -164,14 +163,14 @@ def test_scales_along_an_axis_of_what_is_computed_are_left_to_the_next_backend(l
     np.testing.assert_array_equal(y, ReferenceEvaluator(model).run(None, feeds)[0])
 
 
-def test_a_window_of_a_size_that_is_fed_is_left_to_who_limits_it() -> None:
+def test_a_window_of_a_size_that_is_fed_is_left_to_who_limits_it():
     with open_ort(parsed("g (int64 n) => (float[N] y) { y = HannWindow(n) }", 17)) as session:
         assert [code for code, _ in refusals(session)] == ["fed_size"]
         with pytest.raises(ExecutionError, match="SGK217"):
             session.run(None, {"n": np.array(2**40)})
 
 
-def test_bodies_are_taken_with_what_they_capture() -> None:
+def test_bodies_are_taken_with_what_they_capture():
     model = parsed(
         """g (bool c, float[2] x) => (float[2] y) <float[2] w = {3, 4}> {
         a = Relu(x)
@@ -187,7 +186,7 @@ def test_bodies_are_taken_with_what_they_capture() -> None:
     np.testing.assert_array_equal(no, [-1, -2])
 
 
-def test_a_body_with_something_refused_is_refused() -> None:
+def test_a_body_with_something_refused_is_refused():
     model = parsed(
         """g (bool c, int16[2] x) => (int16[2] y) {
         y = If (c) <then_branch = t () => (int16[2] p) { p = Relu(x) },
@@ -199,7 +198,7 @@ def test_a_body_with_something_refused_is_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4])
-def test_elements_of_less_than_a_byte_stay_inside(dtype: type) -> None:
+def test_elements_of_less_than_a_byte_stay_inside(dtype):
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     model = parsed(
         f"g (float[4] x) => (float[4] y) {{ q = Cast<to={kind}>(x) y = Cast<to=1>(q) }}", opset=21
@@ -215,7 +214,7 @@ def test_elements_of_less_than_a_byte_stay_inside(dtype: type) -> None:
 
 @pytest.mark.parametrize("operator", ["ScatterND", "ScatterElements"])
 @pytest.mark.parametrize(("reduction", "home"), [("max", "numpy"), ("none", "onnxruntime")])
-def test_bfloat16_is_reduced_on_the_next_backend(reduction: str, home: str, operator: str) -> None:
+def test_bfloat16_is_reduced_on_the_next_backend(reduction, home, operator):
     text = (
         "g (bfloat16[2] x, int64[{0}] i, bfloat16[1] u) => (bfloat16[2] y) "
         '{{ y = {1}<reduction="{2}">(x, i, u) }}'
@@ -238,7 +237,7 @@ def test_bfloat16_is_reduced_on_the_next_backend(reduction: str, home: str, oper
         { y = Resize(x, , , n) }""",
     ],
 )
-def test_what_has_no_elements_is_computed_by_the_next_backend(text: str) -> None:
+def test_what_has_no_elements_is_computed_by_the_next_backend(text):
     model = parsed(f"g {text}", opset=18)
     feeds = {
         value.name: np.ones([dim.dim_value for dim in value.type.tensor_type.shape.dim], np.float32)
@@ -251,9 +250,7 @@ def test_what_has_no_elements_is_computed_by_the_next_backend(text: str) -> None
 
 
 @pytest.mark.parametrize(("axis", "home"), [(1, "numpy"), (0, "onnxruntime")])
-def test_scans_without_elements_along_a_later_axis_run_on_the_next_backend(
-    axis: int, home: str
-) -> None:
+def test_scans_without_elements_along_a_later_axis_run_on_the_next_backend(axis, home):
     types = [helper.make_tensor_value_info(name, 1, ["K"]) for name in ("s", "t", "o")]
     nodes = [helper.make_node("Identity", ["s"], [name]) for name in ("t", "o")]
     state, made, scanned = types
@@ -280,7 +277,7 @@ def test_scans_without_elements_along_a_later_axis_run_on_the_next_backend(
         'MaxPool<auto_pad="SAME_UPPER", kernel_shape=[1], strides=[9]>(x)',
     ],
 )
-def test_dilations_and_steps_count_in_what_is_padded_to_the_same_size(line: str) -> None:
+def test_dilations_and_steps_count_in_what_is_padded_to_the_same_size(line):
     text = "g (float[1,1,7] x) => (float[1,1,M] y) <float[1,1,2] w = {1, 2}> { y = %s }"
     with open_ort(parsed(text % line, opset=19)) as session:
         assert homes(session) == [("numpy", (0,))]
@@ -288,7 +285,7 @@ def test_dilations_and_steps_count_in_what_is_padded_to_the_same_size(line: str)
     assert y.shape == (1, 1, 7) or y.tolist() == [[[0]]]
 
 
-def test_attention_of_doubles_keeps_their_precision() -> None:
+def test_attention_of_doubles_keeps_their_precision():
     kind = "double[1,2,3,4]"
     text = f"g ({kind} q, {kind} k, {kind} v) => ({kind} y) {{ y = Attention(q, k, v) }}"
     with open_ort(parsed(text, opset=23)) as session:
@@ -303,7 +300,7 @@ def test_attention_of_doubles_keeps_their_precision() -> None:
         q = QuantizeLinear<output_dtype=3>(c, s) y = DequantizeLinear(q, s) }""",
     ],
 )
-def test_signed_bytes_without_a_zero_point_keep_their_signs(text: str) -> None:
+def test_signed_bytes_without_a_zero_point_keep_their_signs(text):
     head, body = text.split(" {", 1)
     model = parsed(f"g {head} <int64[1] a = {{1}}> {{{body}", opset=21)
     x = np.array([[-3], [2]], np.int8)
@@ -327,7 +324,7 @@ def test_signed_bytes_without_a_zero_point_keep_their_signs(text: str) -> None:
         { y = ScatterND<reduction="max">(x, i, u) }""",
     ],
 )
-def test_what_fails_at_a_run_is_computed_by_the_next_backend(text: str) -> None:
+def test_what_fails_at_a_run_is_computed_by_the_next_backend(text):
     model = parsed(f"g {text}", opset=18)
     feeds = {
         value.name: np.ones(
@@ -351,7 +348,7 @@ def powerset(axes: Iterable[int]) -> Iterator[tuple[int, ...]]:
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("shape", [(5,), (4, 5), (2, 3, 4), (2, 3, 4, 5), (2, 2, 3, 4, 3)])
-def test_any_axes_may_be_resized(backend: str, mode: str, shape: tuple[int, ...]) -> None:
+def test_any_axes_may_be_resized(backend, mode, shape):
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     for axes in powerset(range(len(shape))):
         sizes = [size + (axis in axes) * (1 - 2 * (axis % 2)) for axis, size in enumerate(shape)]

@@ -19,7 +19,7 @@ FINE = {Outcome.RIGHT, Outcome.UNCLAIMED, Outcome.REFUSED, Outcome.XFAIL, Outcom
 
 
 @pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
-def test_a_sample_of_the_operators_is_right() -> None:
+def test_a_sample_of_the_operators_is_right():
     findings = list(carry_out_all(SAMPLE, ORT))
     assert [one for one in findings if one.outcome not in FINE] == []
     assert {one.case for one in findings} == {case.id for case in SAMPLE}
@@ -27,13 +27,13 @@ def test_a_sample_of_the_operators_is_right() -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_right(name: str) -> None:
+def test_a_network_is_right(name):
     found = carry_out(NETWORKS[name], ORT)
     assert found.outcome is Outcome.RIGHT, found.detail
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
-def test_a_real_model_is_right_with_some_operators_elsewhere(name: str) -> None:
+def test_a_real_model_is_right_with_some_operators_elsewhere(name):
     model = seeded_model(name)
     feeds = seeded_feeds(model)
     bound = sk.bind(sk.load(model.SerializeToString()), backend="onnxruntime,numpy")

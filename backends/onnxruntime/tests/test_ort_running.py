@@ -3,7 +3,6 @@
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -26,7 +25,7 @@ def dense(width: int = 64) -> tuple[object, np.ndarray]:
     return model, weight
 
 
-def test_a_buffer_beside_an_output_without_one() -> None:
+def test_a_buffer_beside_an_output_without_one():
     model = parsed("g (float[N] x) => (float[N] y, float[N] z) { y = Relu(x) z = Neg(x) }")
     x = np.arange(4, dtype=np.float32)
     with open_ort(model) as session:
@@ -40,7 +39,7 @@ def test_a_buffer_beside_an_output_without_one() -> None:
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
-def test_types_that_numpy_lacks_go_in_and_out(dtype: type) -> None:
+def test_types_that_numpy_lacks_go_in_and_out(dtype):
     name = {"bfloat16": "bfloat16", "float8_e4m3fn": "float8e4m3fn"}[np.dtype(dtype).name]
     kind = {"bfloat16": 16, "float8_e4m3fn": 17}[np.dtype(dtype).name]
     model = parsed(
@@ -60,7 +59,7 @@ def test_types_that_numpy_lacks_go_in_and_out(dtype: type) -> None:
         np.testing.assert_array_equal(again.astype(np.float32), [-3, -5])
 
 
-def test_strings_go_in_and_out_as_text() -> None:
+def test_strings_go_in_and_out_as_text():
     model = parsed("g (string[N] x) => (string[N] y) { y = Identity(x) }")
     with open_ort(model) as session:
         assert homes(session) == [("onnxruntime", (0,))]
@@ -71,9 +70,7 @@ def test_strings_go_in_and_out_as_text() -> None:
         assert y.tolist() == ["bytes", "text"]
 
 
-def test_weights_are_those_of_the_model_in_every_bind_unless_sessions_copy_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_weights_are_those_of_the_model_in_every_bind_unless_sessions_copy_them(monkeypatch):
     monkeypatch.setattr(weights, "are_copied", lambda: False)
     model, _ = dense(128)
     loaded = sk.load(model)
@@ -85,14 +82,14 @@ def test_weights_are_those_of_the_model_in_every_bind_unless_sessions_copy_them(
         one.close()
 
 
-def test_nothing_is_held_where_sessions_copy_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_held_where_sessions_copy_weights(monkeypatch):
     monkeypatch.setattr(weights, "are_copied", lambda: True)
     with open_ort(dense()[0]) as session:
         (operator,) = operators(session)
         assert not operator._weights.arrays
 
 
-def test_a_failure_while_running_names_the_subgraph_and_has_onnxruntimes_words() -> None:
+def test_a_failure_while_running_names_the_subgraph_and_has_onnxruntimes_words():
     model = parsed(
         "g (float[4] x, int64[1] i) => (float[1] y) { a = Neg(x) y = Gather<axis=0>(a, i) }"
     )
@@ -102,7 +99,7 @@ def test_a_failure_while_running_names_the_subgraph_and_has_onnxruntimes_words()
             session.run(None, {"x": np.zeros(4, np.float32), "i": np.array([9])})
 
 
-def test_info_tells_providers_and_nodes() -> None:
+def test_info_tells_providers_and_nodes():
     with open_ort(dense()[0], optimization="basic") as session:
         (operator,) = operators(session)
         info = operator.info()
@@ -113,9 +110,7 @@ def test_info_tells_providers_and_nodes() -> None:
     assert info["nodes_by_provider"] == {"CPUExecutionProvider": 1}
 
 
-def test_kernels_are_times_of_the_runs_that_they_ran_in_and_no_file_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_are_times_of_the_runs_that_they_ran_in_and_no_file_is_left(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     model = parsed("g (float[3] x, int64[1] i) => (float[1] y) { a = Relu(x)  y = Gather(a, i) }")
     x = np.ones(3, np.float32)
@@ -132,7 +127,7 @@ def test_kernels_are_times_of_the_runs_that_they_ran_in_and_no_file_is_left(
             assert not list(tmp_path.iterdir())
 
 
-def test_a_profile_is_written_when_the_session_is_closed(tmp_path: Path) -> None:
+def test_a_profile_is_written_when_the_session_is_closed(tmp_path):
     with open_ort(dense()[0], profile=tmp_path / "prof") as session:
         (operator,) = operators(session)
         session.run(None, {"x": np.ones((1, 64), np.float32)})
@@ -152,18 +147,14 @@ def test_a_profile_is_written_when_the_session_is_closed(tmp_path: Path) -> None
     ],
 )
 def test_threads_come_from_the_option_or_the_setting_and_sleep_if_processors_are_shared(
-    threads: int | None,
-    *,
-    shares: bool,
-    given: dict[str, Any],
-    expected: tuple[int, int, str | None],
-) -> None:
+    threads, *, shares, given, expected
+):
     wanted = read_settings(Options(**given)).for_pool(threads, shares_processors=shares)
     stops = wanted.config.get("session.force_spinning_stop")
     assert (wanted.options.threads, wanted.options.inter_op_threads, stops) == expected
 
 
-def test_the_setting_reaches_the_session_and_the_option_wins() -> None:
+def test_the_setting_reaches_the_session_and_the_option_wins():
     model, _ = dense()
     for given, expected in (({}, 3), ({"threads": 2}, 2)):
         options = {"onnxruntime": given}
@@ -190,11 +181,7 @@ _WRITTEN = "present = ScatterND(past, at, new)"
     (f"{_CACHE}) {{present = TensorScatter<axis = 1>(past, new, at)}}", True, 0),
     (f"{_ROWS}) {{{_WRITTEN}}}", True, 2),
 ], ids=["rows", "read once more", "shape", "open", "elements", "cache", "part of it"])  # fmt: skip
-def test_a_cache_in_one_buffer_is_what_two_buffers_are(
-    body: str,
-    in_place: bool,  # noqa: FBT001 (by pytest)
-    ends_later: int,
-) -> None:
+def test_a_cache_in_one_buffer_is_what_two_buffers_are(body, in_place, ends_later):
     model = parsed(f"g {body}", opset=24)
     with open_ort(model) as session:
         inputs = {one.name: one for one in session.get_inputs()}
@@ -216,7 +203,7 @@ def test_a_cache_in_one_buffer_is_what_two_buffers_are(
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_attention_goes_on_in_the_memory_of_its_cache() -> None:
+def test_attention_goes_on_in_the_memory_of_its_cache():
     heads, width, length = 2, 8, 6
     shapes = {
         "q": [1, 1, heads * width],

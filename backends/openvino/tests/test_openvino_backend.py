@@ -20,7 +20,7 @@ def _child(code: str) -> subprocess.CompletedProcess[str]:
     return run_child(command, status=None)
 
 
-def test_nothing_is_sent_and_nothing_is_printed() -> None:
+def test_nothing_is_sent_and_nothing_is_printed():
     code = """
 import socket, sys
 
@@ -43,7 +43,7 @@ assert openvino.convert_model
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_an_unknown_device_is_an_error_that_lists_the_devices() -> None:
+def test_an_unknown_device_is_an_error_that_lists_the_devices():
     with pytest.raises(
         OptionError, match=r"SGK112.*'TPU', expected one of the devices that OpenVINO found: CPU"
     ):
@@ -60,7 +60,7 @@ def test_an_unknown_device_is_an_error_that_lists_the_devices() -> None:
         ({"colour": "red"}, "SGK110"),
     ],
 )
-def test_wrong_options_are_errors(options: dict[str, object], code: str) -> None:
+def test_wrong_options_are_errors(options, code):
     with pytest.raises(OptionError) as caught:
         session(parsed(CHAIN), **options)
     assert caught.value.code == code
@@ -68,16 +68,14 @@ def test_wrong_options_are_errors(options: dict[str, object], code: str) -> None
 
 @pytest.mark.parametrize("precision", ["f32", "bf16", "auto"])
 @pytest.mark.parametrize("hint", ["latency", "throughput", "cumulative_throughput"])
-def test_options_reach_the_device(precision: str, hint: str) -> None:
+def test_options_reach_the_device(precision, hint):
     x = np.array([-1, 0, 1, 2], np.float32)
     with session(parsed(CHAIN), precision=precision, hint=hint, threads=2, streams=1) as opened:
         (y,) = opened.run(None, {"x": x})
     np.testing.assert_allclose(y, np.exp(np.maximum(x, 0)), rtol=1e-2)
 
 
-def test_what_the_processor_fails_to_compile_is_asked_about_and_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_processor_fails_to_compile_is_asked_about_and_given_back(monkeypatch):
     core = library.core()
 
     class WithoutExp:

@@ -46,7 +46,7 @@ def _quantized(graph: str, dtype: Any) -> tuple[onnx.ModelProto, Any]:
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_sums_of_the_largest_numbers_of_8_bits_are_not_cut_off(graph: str, dtype: Any) -> None:
+def test_sums_of_the_largest_numbers_of_8_bits_are_not_cut_off(graph, dtype):
     model, x = _quantized(graph, dtype)
     opened = OpenedModel(model)
     np.testing.assert_allclose(opened(x)[0], 64, rtol=1e-5)
@@ -58,7 +58,7 @@ def test_sums_of_the_largest_numbers_of_8_bits_are_not_cut_off(graph: str, dtype
 
 
 @pytest.mark.parametrize("operator", ["MatMulInteger", "ConvInteger", "QLinearMatMul"])
-def test_operators_on_integers_are_exact(operator: str) -> None:
+def test_operators_on_integers_are_exact(operator):
     shapes: tuple[tuple[int, ...], tuple[int, ...]] = ((4, 64), (64, 16))
     if operator == "ConvInteger":
         shapes = (4, 64, 1, 1), (16, 64, 1, 1)
@@ -82,15 +82,13 @@ def test_operators_on_integers_are_exact(operator: str) -> None:
     np.testing.assert_array_equal(found, np.rint(total / 64 / 64 / 4) if is_linear else total)
 
 
-def test_the_processor_is_tried_only_where_bytes_are_multiplied(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_processor_is_tried_only_where_bytes_are_multiplied(monkeypatch):
     monkeypatch.setattr(library, "exact_bytes", lambda: pytest.fail("tried"))
     opened = OpenedModel(parsed("g (float[2,8] x) => (float[2,8] y) { y = Exp(x) }"))
     np.testing.assert_allclose(opened(np.zeros((2, 8), np.float32))[0], 1)
 
 
-def test_a_library_without_the_switch_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_without_the_switch_is_left_as_it_is(monkeypatch):
     def refused(settings: Any) -> float:
         if settings:
             raise RuntimeError("no such property")
@@ -102,7 +100,7 @@ def test_a_library_without_the_switch_is_left_as_it_is(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 @pytest.mark.parametrize("zeros", [[0], [3], [127], [2, 3], [-1, -4]])
-def test_halves_go_to_the_even_step_wherever_zero_lies(dtype: type, zeros: list[int]) -> None:
+def test_halves_go_to_the_even_step_wherever_zero_lies(dtype, zeros):
     limits = np.iinfo(dtype)
     zero = np.clip(np.array(zeros), limits.min, limits.max).astype(dtype)
     scale = np.array([0.5, 0.25], np.float32)[: len(zeros)]

@@ -26,7 +26,7 @@ MODELS = ("squeezenet", "shufflenet", *sorted({*LIGHT_MODELS} - {"squeezenet", "
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_conformance(name: str) -> None:
+def test_conformance(name):
     with warnings.catch_warnings():
         # onnx's own test cases are made with what NumPy has deprecated
         warnings.simplefilter("ignore")
@@ -35,7 +35,7 @@ def test_conformance(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
-def test_a_sample_of_the_operators_is_right() -> None:
+def test_a_sample_of_the_operators_is_right():
     findings = list(carry_out_all(OPERATORS, OPENVINO))
     assert [one for one in findings if one.outcome not in FINE] == []
     assert {one.case for one in findings} == {case.id for case in OPERATORS}
@@ -43,7 +43,7 @@ def test_a_sample_of_the_operators_is_right() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_real_model_is_right_and_in_one_region(name: str, pytestconfig: pytest.Config) -> None:
+def test_a_real_model_is_right_and_in_one_region(name, pytestconfig):
     if MODELS.index(name) >= pytestconfig.getoption("--mixed-models"):
         pytest.skip("a long check: --mixed-models 9")
     found = carry_out(LEVELS[4][f"L4/seeded/{name}"], OPENVINO)

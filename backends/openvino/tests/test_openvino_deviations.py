@@ -1,7 +1,6 @@
 """What OpenVINO computes otherwise than ONNX is written anew for it, or refused."""
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ def _untyped(body: str, opset: int = 21) -> onnx.ModelProto:
     return model
 
 
-def test_what_follows_a_reduction_is_applied_to_its_own_axis() -> None:
+def test_what_follows_a_reduction_is_applied_to_its_own_axis():
     """The constant differs by channel, behind a reduction of one axis of three in every form."""
     channels = np.array([2, 3, 5], np.float32)
     lines, names, expected = [], [], []
@@ -49,9 +48,7 @@ def test_what_follows_a_reduction_is_applied_to_its_own_axis() -> None:
         np.testing.assert_allclose(one, want, rtol=1e-5)
 
 
-def test_a_version_that_is_right_is_given_the_reduction_as_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_version_that_is_right_is_given_the_reduction_as_it_is(monkeypatch):
     model = _untyped(
         "g (float[2,3,4] x) => (float y) <int64[1] axis = {2}, float[3] c = {1, 2, 3}> "
         "{ r = ReduceSum<keepdims=0>(x, axis) y = Add(r, c) }"
@@ -76,9 +73,7 @@ def test_a_version_that_is_right_is_given_the_reduction_as_it_is(
     ("Shrink<lambd=1.0>(x)", "4", "NaN of infinities"),
     ("ThresholdedRelu(x)", "4", "NaN of infinities"),
 ])  # fmt: skip
-def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(
-    node: str, size: str, problem: str
-) -> None:
+def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(node, size, problem):
     given = reasons(_untyped(f"g (float[1,2,{size}] x) => (float y) {{ y = {node} }}", 22))
     assert given == [] if not problem else problem in given[0]
 
@@ -94,9 +89,7 @@ def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(
         ("<axis=0> ", 12, ""),
     ],
 )
-def test_a_softmax_over_several_axes_is_refused(
-    operator: str, attributes: str, opset: int, problem: str
-) -> None:
+def test_a_softmax_over_several_axes_is_refused(operator, attributes, opset, problem):
     shape = "2,1,1" if attributes.endswith(" ") else "2,3,4"
     model = _untyped(
         f"g (float[{shape}] x) => (float y) {{ y = {operator}{attributes}(x) }}", opset
@@ -106,7 +99,7 @@ def test_a_softmax_over_several_axes_is_refused(
 
 
 @pytest.mark.parametrize("op", ["Div", "Sub", "Mul"])
-def test_a_group_normalization_at_which_openvino_crashes_is_refused(op: str) -> None:
+def test_a_group_normalization_at_which_openvino_crashes_is_refused(op):
     model = parsed(
         "g (float[2,4,3] x, float[2,4,3] w) => (float[2,4,3] y) <float[4] s = {1, 1, 1, 1}> "
         f"{{ r = GroupNormalization<num_groups=2>(x, s, s) y = {op}(r, w) }}"
@@ -117,9 +110,7 @@ def test_a_group_normalization_at_which_openvino_crashes_is_refused(op: str) -> 
 
 @pytest.mark.parametrize("shape", [(3,), ()])
 @pytest.mark.parametrize("kind", ["byte order", "metadata"])
-def test_arrays_whose_dtype_says_more_than_its_type_are_taken(
-    kind: str, shape: tuple[int, ...]
-) -> None:
+def test_arrays_whose_dtype_says_more_than_its_type_are_taken(kind, shape):
     dims = ",".join(map(str, shape)) or ""
     model = parsed(f"g (bool[{dims}] a, bool[{dims}] b) => (bool[{dims}] y) {{ y = And(a, b) }}")
     plain = np.dtype(bool)
@@ -131,7 +122,7 @@ def test_arrays_whose_dtype_says_more_than_its_type_are_taken(
 
 
 @pytest.mark.parametrize("rows", ["5", "N"])
-def test_results_keep_the_axes_of_length_one_that_openvino_moves_or_loses(rows: str) -> None:
+def test_results_keep_the_axes_of_length_one_that_openvino_moves_or_loses(rows):
     model = _untyped(
         f"g (float[{rows},2,17] x, float[17] z) => (float y, float q) <int64[1] last = {{3}}, "
         "int64[1] first = {0}, float[1] two = {2}, int64 at = {0}> "
@@ -147,7 +138,7 @@ def test_results_keep_the_axes_of_length_one_that_openvino_moves_or_loses(rows: 
 
 
 @pytest.mark.parametrize("factor", ["float[1,1]", "float[1]"])
-def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor: str) -> None:
+def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor):
     model = _untyped(
         f"g (float[N,8,3] x) => (float y) <float[3] v = {{1, 2, 3}}, {factor} f = {{2}}> "
         "{ p = MatMul(x, v) y = Mul(f, p) }"
@@ -160,9 +151,7 @@ def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor: str)
 @pytest.mark.parametrize(
     ("activation", "home"), [("Relu", "openvino"), ("LeakyRelu", "openvino"), ("Tanh", "numpy")]
 )
-def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
-    activation: str, home: str
-) -> None:
+def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(activation, home):
     model = parsed(
         "g (float[2,2] x) => (float[2,2] y) "
         f'{{ y = com.microsoft.FusedGemm <activation = "{activation}"> (x, x, x) }}'
@@ -225,11 +214,11 @@ def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(
         ),
     ],
 )
-def test_what_is_left_out_or_put_elsewhere_is_refused(body: str, reason: str) -> None:
+def test_what_is_left_out_or_put_elsewhere_is_refused(body, reason):
     assert reason in reasons(parsed(f"g {body}", 23))[0]
 
 
-def test_a_cast_to_bfloat16_is_rounded_to_the_nearest_whoever_computes_it() -> None:
+def test_a_cast_to_bfloat16_is_rounded_to_the_nearest_whoever_computes_it():
     x = np.linspace(1, 2, 999, dtype=np.float32)
     with session(parsed("g (float[N] x) => (bfloat16[N] y) { y = Cast<to=16>(x) }")) as opened:
         (made,) = opened.run(None, {"x": x})
@@ -256,9 +245,7 @@ _LAST_TOKEN = (
         (_LAST_TOKEN, "i", [[1, 5, 49407, 2]], [[1, 1 << 24, (1 << 24) + 1, 2]]),
     ],
 )
-def test_fed_integers_are_looked_at_before_a_run(
-    body: str, name: str, feed: list[list[int]], beyond: list[list[int]]
-) -> None:
+def test_fed_integers_are_looked_at_before_a_run(body, name, feed, beyond):
     model = _untyped(body)
     x = _X43 if name == "e" else _X43[None]
     feeds, others = ({"x": x, name: np.array(one)} for one in (feed, beyond))
@@ -274,7 +261,7 @@ def test_fed_integers_are_looked_at_before_a_run(
         np.testing.assert_array_equal(made[0], plain.run(None, others)[0])
 
 
-def test_an_operand_without_elements_is_joined() -> None:
+def test_an_operand_without_elements_is_joined():
     body = "g (float[N,3] x) => (float[M,3] y) <float[0,3] k = {}> { y = Concat<axis=0>(k, x) }"
     assert homes(parsed(body)) == ["openvino"]
     with session(_untyped(body)) as opened:
@@ -282,10 +269,7 @@ def test_an_operand_without_elements_is_joined() -> None:
 
 
 @pytest.mark.parametrize(("row", "is_taken"), [(1, True), (2, False)])
-def test_places_of_one_index_for_each_axis_are_proven_axis_by_axis(
-    row: int,
-    is_taken: bool,  # noqa: FBT001 (by name only)
-) -> None:
+def test_places_of_one_index_for_each_axis_are_proven_axis_by_axis(row, is_taken):
     model = _untyped(
         "g (float[2,6,3] x, float[1,6] s) => (float[1,3] y) "
         f"<int64[1,1] r = {{{row}}}> {{ c = ArgMax<axis=1>(s) p = Concat<axis=1>(r, c) "
@@ -299,7 +283,7 @@ def test_places_of_one_index_for_each_axis_are_proven_axis_by_axis(
 
 
 @pytest.mark.parametrize(("ends", "problem"), [("2", "takes nothing"), ("1", "takes"), ("3", "")])
-def test_a_slice_of_an_open_size_that_takes_nothing_is_refused(ends: str, problem: str) -> None:
+def test_a_slice_of_an_open_size_that_takes_nothing_is_refused(ends, problem):
     model = _untyped(
         "g (float[N,M] x, float[N,K] z) => (float y) "
         f"<int64[1] a = {{2}}, int64[1] b = {{{ends}}}, int64[1] rows = {{0}}> "
@@ -310,7 +294,7 @@ def test_a_slice_of_an_open_size_that_takes_nothing_is_refused(ends: str, proble
 
 
 @pytest.mark.parametrize(("size", "problem"), [("M", "an axis of open size"), ("3", "")])
-def test_scales_along_an_axis_of_open_size_are_refused(size: str, problem: str) -> None:
+def test_scales_along_an_axis_of_open_size_are_refused(size, problem):
     model = _untyped(
         f"g (float[N,{size},K] x) => (float y) "
         "<float[3] s = {1, 2, 4}, int8[3] z = {0, 0, 0}> "
@@ -327,9 +311,7 @@ def test_scales_along_an_axis_of_open_size_are_refused(size: str, problem: str) 
         "p = Unsqueeze(i, last) q = Expand(p, wide) y = ScatterElements<axis=0>(x, q, u)",
     ],
 )
-def test_fed_indices_along_an_open_axis_are_compared_with_its_size_before_a_run(
-    line: str, tmp_path: Path
-) -> None:
+def test_fed_indices_along_an_open_axis_are_compared_with_its_size_before_a_run(line, tmp_path):
     model = _untyped(
         "g (float[N,2] x, int64[M] i, float[M,2] u) => (float y) "
         f"<int64[1] last = {{1}}, int64[2] wide = {{1, 2}}> {{ {line} z = Relu(u) }}"

@@ -41,14 +41,14 @@ def _check(x: Any, results: Any) -> None:
     np.testing.assert_allclose(results[1], -np.exp(x), rtol=1e-5)
 
 
-def test_a_buffer_that_does_not_fit_is_named(model: OpenedModel) -> None:
+def test_a_buffer_that_does_not_fit_is_named(model):
     x = _input(model)
     for buffer in (np.empty(3, np.float32), np.empty(x.shape, np.float64), "text"):
         with pytest.raises(ValueError, match=r"the buffer for output 'z' is .*, expected"):
             model(x, outputs=[None, buffer])
 
 
-def test_a_shape_known_to_onnx_alone_is_right() -> None:
+def test_a_shape_known_to_onnx_alone_is_right():
     model = compiled("g (float[1,64] x, int64[2] n) => (float[128,64] y) { y = Expand(x, n) }")
     x = np.random.default_rng(0).standard_normal((1, 64)).astype(np.float32)
     buffer = np.empty((128, 64), np.float32)
@@ -61,7 +61,7 @@ def test_a_shape_known_to_onnx_alone_is_right() -> None:
 @pytest.mark.parametrize(
     "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.uint8, np.bool_]
 )
-def test_element_types_and_ranks_cross_the_border(shape: tuple[int, ...], dtype: Any) -> None:
+def test_element_types_and_ranks_cross_the_border(shape, dtype):
     name = {"float32": "float", "bool": "bool"}.get(np.dtype(dtype).name, np.dtype(dtype).name)
     dims = f"[{','.join(map(str, shape))}]" if shape else ""
     model = compiled(f"g ({name}{dims} x) => ({name}{dims} y) {{ y = Identity(x) }}")
@@ -72,14 +72,14 @@ def test_element_types_and_ranks_cross_the_border(shape: tuple[int, ...], dtype:
     np.testing.assert_array_equal(y, x)
 
 
-def test_integers_that_c_calls_long_long_are_taken_like_any_of_64_bits() -> None:
+def test_integers_that_c_calls_long_long_are_taken_like_any_of_64_bits():
     model = compiled("g (float[3] x, int64[2] i) => (float[2] y) { y = Gather(x, i) }")
     x, places = np.arange(3, dtype=np.float32), np.array([2, 0], np.int64)
     (y,) = model(x, places.view(np.longlong))
     assert y.tolist() == [2.0, 0.0]
 
 
-def test_large_weights_are_not_copied_and_stay_alive() -> None:
+def test_large_weights_are_not_copied_and_stay_alive():
     weights = np.random.default_rng(0).standard_normal((700, 700)).astype(np.float32)
     proto = parsed("g (float[1,700] x) => (float[1,700] y) { y = MatMul(x, w) }")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
@@ -95,7 +95,7 @@ def test_large_weights_are_not_copied_and_stay_alive() -> None:
     model.operator.close()
 
 
-def test_a_restored_operator_can_be_stored_again() -> None:
+def test_a_restored_operator_can_be_stored_again():
     # Two products with an activation between them are fused into what OpenVINO cannot read.
     model = compiled(
         "g (float[4,16] x) => (float[4,8] y) <float[16,32] w = {"
@@ -113,7 +113,7 @@ def test_a_restored_operator_can_be_stored_again() -> None:
         np.testing.assert_allclose(operator.run([x])[0], model(x)[0], rtol=1e-5)
 
 
-def test_a_stored_operator_is_restored_for_another_number_of_threads() -> None:
+def test_a_stored_operator_is_restored_for_another_number_of_threads():
     model = compiled(LARGE, threads=2)
     backend = OpenVINOBackend(Options(threads=1))
     restored = backend.deserialize(model.operator.serialize() or b"", model.subgraph, model.context)
@@ -122,14 +122,14 @@ def test_a_stored_operator_is_restored_for_another_number_of_threads() -> None:
     _check(x, restored.run([x]))
 
 
-def test_a_blob_of_another_subgraph_is_refused() -> None:
+def test_a_blob_of_another_subgraph_is_refused():
     blob = compiled("g (float[4] x) => (int32[4] y) { y = Cast<to=6>(x) }").operator.serialize()
     other = compiled(SMALL)
     with pytest.raises(CompileError, match="its outputs are"):
         other.backend.deserialize(blob, other.subgraph, other.context)
 
 
-def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread() -> None:
+def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread():
     program = """if True:
         import numpy as np, subgraphkit as sk
         from tests.models import parsed
@@ -151,9 +151,7 @@ def test_an_index_out_of_range_harms_no_run_after_it_where_there_is_one_thread()
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=120, check=True)
 
 
-def test_a_run_that_is_interrupted_while_it_is_waited_for_has_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_is_interrupted_while_it_is_waited_for_has_ended(monkeypatch):
     runtime = library.runtime()
     bare = runtime.InferRequest.__base__
 
@@ -176,12 +174,12 @@ def test_a_run_that_is_interrupted_while_it_is_waited_for_has_ended(
         assert (session.run(None, {"x": x})[0] == len(x)).all()
 
 
-def test_a_subgraph_that_cannot_be_compiled_is_an_error_with_a_code() -> None:
+def test_a_subgraph_that_cannot_be_compiled_is_an_error_with_a_code():
     with pytest.raises(CompileError, match=r"\[SGK130\].*could not be compiled: .*Det-21"):
         compiled("g (float[2,2] x) => (float y) { a = Exp(x) y = Det(a) }")
 
 
-def test_the_setting_threads_holds_unless_the_option_is_given() -> None:
+def test_the_setting_threads_holds_unless_the_option_is_given():
     model = parsed(LARGE)
     for given, expected in (({}, 1), ({"threads": 2}, 2)):
         with sk.InferenceSession(
@@ -191,7 +189,7 @@ def test_the_setting_threads_holds_unless_the_option_is_given() -> None:
         assert (info["threads"], info["pinned"]) == (expected, False)
 
 
-def test_a_stored_operator_is_restored_for_the_setting_threads_and_its_neighbours() -> None:
+def test_a_stored_operator_is_restored_for_the_setting_threads_and_its_neighbours():
     model = compiled(LARGE)
     blob = model.operator.serialize() or b""
     for context, expected in (
@@ -207,7 +205,7 @@ def test_a_stored_operator_is_restored_for_the_setting_threads_and_its_neighbour
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_sizes_that_do_not_fit_are_an_error_however_many_threads_there_are(threads: int) -> None:
+def test_sizes_that_do_not_fit_are_an_error_however_many_threads_there_are(threads):
     model = compiled(
         "g (float[B,N] x) => (float[B,M] y) <int64[4] p = {0, 2, 0, 2}> "
         '{ y = Pad<mode="reflect">(x, p) }',

@@ -10,12 +10,12 @@ from backends.openvino.tests.openvino_road import homes, parsed, reasons, sessio
 from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 
 
-def test_what_the_device_runs_is_claimed_in_one_region() -> None:
+def test_what_the_device_runs_is_claimed_in_one_region():
     model = parsed("g (float[2,4] x) => (float[2,4] y) { a = Relu(x) b = Gelu(a) y = Sin(b) }")
     assert homes(model) == ["openvino"] * 3
 
 
-def test_a_node_the_importer_does_not_know_is_refused_in_its_words() -> None:
+def test_a_node_the_importer_does_not_know_is_refused_in_its_words():
     model = parsed("g (float[2,4,4] x) => (float[2] y) { a = Relu(x) b = Det(a) y = Exp(b) }")
     assert homes(model) == ["openvino", "numpy", "openvino"]
     assert reasons(model) == [
@@ -26,14 +26,14 @@ def test_a_node_the_importer_does_not_know_is_refused_in_its_words() -> None:
     ]
 
 
-def test_nodes_without_names_and_with_the_same_name_are_told_apart() -> None:
+def test_nodes_without_names_and_with_the_same_name_are_told_apart():
     model = parsed("g (float[2,2] x) => (float[2,2] y) { a = Relu(x) b = Det(a) y = Add(a, b) }")
     for node in model.graph.node:
         node.name = "same"
     assert homes(model) == ["openvino", "numpy", "openvino"]
 
 
-def test_a_node_that_fails_to_convert_says_why() -> None:
+def test_a_node_that_fails_to_convert_says_why():
     model = parsed("g (float[4] x, float[4] z) => (float[4] y) { y = Mod(x, z) }", opset=27)
     (reason,) = reasons(model)
     assert reason.startswith("op_unsupported: OpenVINO's importer says: -- Mod-27 with a message")
@@ -124,7 +124,7 @@ def test_a_node_that_fails_to_convert_says_why() -> None:
         ),
     ],
 )
-def test_what_would_come_out_otherwise_is_refused(body: str, reason: str) -> None:
+def test_what_would_come_out_otherwise_is_refused(body, reason):
     (given,) = reasons(parsed(f"g {body}"))
     assert reason in given
 
@@ -144,11 +144,11 @@ def test_what_would_come_out_otherwise_is_refused(body: str, reason: str) -> Non
         ),
     ],
 )
-def test_what_is_resized_is_taken_where_the_first_axis_stays(body: str) -> None:
+def test_what_is_resized_is_taken_where_the_first_axis_stays(body):
     assert reasons(parsed(f"g {body}")) == []
 
 
-def test_indices_and_sizes_are_taken_although_they_are_int64() -> None:
+def test_indices_and_sizes_are_taken_although_they_are_int64():
     model = parsed(
         "g (float[A,4] x, int64[B] i) => (float[C,D] y) <int64[1] n = {-1}, int64 zero = {0}> "
         "{ a = Gather(x, i) s = Shape(a) m = Mul(s, s) d = Div(m, s) y = Reshape(a, d) }"
@@ -160,19 +160,19 @@ def test_indices_and_sizes_are_taken_although_they_are_int64() -> None:
     np.testing.assert_array_equal(y, x[[2, 0]])
 
 
-def test_int64_of_more_than_32_bits_comes_through_a_mixed_model() -> None:
+def test_int64_of_more_than_32_bits_comes_through_a_mixed_model():
     model = parsed("g (int64[2] x) => (int64[2] y) { a = Add(x, x) y = Concat<axis=0>(a) }")
     with session(model) as opened:
         (y,) = opened.run(None, {"x": np.array([2**40, -(2**33)])})
     assert y.tolist() == [2**41, -(2**34)]
 
 
-def test_narrow_takes_64_bit_numbers_knowingly() -> None:
+def test_narrow_takes_64_bit_numbers_knowingly():
     model = parsed("g (double[2] x) => (double[2] y) { y = Exp(x) }")
     assert homes(model, narrow=True) == ["openvino"]
 
 
-def test_int32_arithmetic_wraps_around_exactly() -> None:
+def test_int32_arithmetic_wraps_around_exactly():
     model = parsed(
         "g (int32[512] x, int32[512] z) => (int32[512] y) { a = Mul(x, z) b = Sub(a, z) "
         "y = BitwiseXor(b, x) }"
@@ -185,13 +185,13 @@ def test_int32_arithmetic_wraps_around_exactly() -> None:
     np.testing.assert_array_equal(y, (x * z - z) ^ x)
 
 
-def test_an_operator_that_loses_nan_is_refused_where_nan_is_asked_for() -> None:
+def test_an_operator_that_loses_nan_is_refused_where_nan_is_asked_for():
     body = "g (float[4] x) => ({0}[4] y) {{ a = Relu(x) y = {1}(a) }}"
     assert homes(parsed(body.format("bool", "IsNaN"))) == ["numpy", "openvino"]
     assert homes(parsed(body.format("float", "Abs"))) == ["openvino", "openvino"]
 
 
-def test_attention_that_asks_for_rows_without_anything_left_is_taken_whole() -> None:
+def test_attention_that_asks_for_rows_without_anything_left_is_taken_whole():
     model = parsed(
         "g (float[B, S, 32] x, bool[B, S, 32] shown) => (float[B, S, 32] y) "
         "<float zero = {0}, float hidden = {-inf}> { s = Where(shown, x, hidden) "
@@ -208,13 +208,13 @@ def test_attention_that_asks_for_rows_without_anything_left_is_taken_whole() -> 
     np.testing.assert_allclose(y[0, [0, 1, 3, 4]].sum(axis=-1), 1, rtol=1e-6)
 
 
-def test_an_input_that_the_importer_ignores_is_a_refusal() -> None:
+def test_an_input_that_the_importer_ignores_is_a_refusal():
     model = parsed("g (float[4] x, float r) => (float[4] y) { a = Abs(x) y = Dropout(a, r) }")
     assert homes(model) == ["openvino", "numpy"]
     assert reasons(model) == ["op_unsupported: OpenVINO's importer says: input 'r' is ignored"]
 
 
-def test_nodes_that_share_an_operation_are_all_taken() -> None:
+def test_nodes_that_share_an_operation_are_all_taken():
     model = parsed(
         "g (float[4] x) => (float[4] a, float[4] y, float[4] z) "
         "{ a = Relu(x) b = Dropout(a) z = Identity(b) y = Exp(z) }"
@@ -229,7 +229,7 @@ def test_nodes_that_share_an_operation_are_all_taken() -> None:
     np.testing.assert_allclose(y, np.exp(a), rtol=1e-5)
 
 
-def test_bounds_behind_a_node_that_cannot_be_converted_are_taken() -> None:
+def test_bounds_behind_a_node_that_cannot_be_converted_are_taken():
     model = parsed(
         "g (float[2,2] x, float n) => (float y, float z) "
         '{ a = Det(x) y = Clip(a, "", "") z = Clip(a, n) }'
@@ -237,7 +237,7 @@ def test_bounds_behind_a_node_that_cannot_be_converted_are_taken() -> None:
     assert homes(model) == ["numpy", "openvino", "openvino"]
 
 
-def test_unused_outputs_do_not_stand_in_the_way() -> None:
+def test_unused_outputs_do_not_stand_in_the_way():
     model = parsed("g (float[4] x) => (float[4] y) { a, mask = Dropout(x) y = Abs(a) }")
     assert homes(model) == ["openvino", "openvino"]
 
@@ -253,7 +253,7 @@ g (int64 rate, float[N, 4] x) => (float[N, 4] y) <int64 wide = {{16000}}> {{
 """
 
 
-def test_branches_are_taken_if_everything_in_them_is() -> None:
+def test_branches_are_taken_if_everything_in_them_is():
     model = parsed(BRANCHES.format("Sqrt"))
     assert homes(model) == ["openvino", "openvino"]
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -264,7 +264,7 @@ def test_branches_are_taken_if_everything_in_them_is() -> None:
         np.testing.assert_array_equal(opened.run(None, {"rate": np.array(8000), "x": x})[0], -x)
 
 
-def test_a_branch_with_a_node_that_is_not_taken_is_refused_with_its_reason() -> None:
+def test_a_branch_with_a_node_that_is_not_taken_is_refused_with_its_reason():
     unknown = "m = Transpose(a) s = MatMul(a, m) d = Det(s) p = Add(x, d)"
     text = BRANCHES.format("Sqrt").replace("p = Sqrt(a)", unknown)
     (reason,) = [one for one in reasons(parsed(text)) if "in a body" in one]
@@ -274,7 +274,7 @@ def test_a_branch_with_a_node_that_is_not_taken_is_refused_with_its_reason() -> 
     assert "draws other random numbers" in reason
 
 
-def test_numbers_that_steer_are_taken_and_checked_at_every_run() -> None:
+def test_numbers_that_steer_are_taken_and_checked_at_every_run():
     model = parsed(BRANCHES.format("Sqrt"))
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     with session(model) as opened:
@@ -288,7 +288,7 @@ def test_numbers_that_steer_are_taken_and_checked_at_every_run() -> None:
         np.testing.assert_allclose(opened.run(None, feeds)[0], np.exp(x / 2), rtol=1e-5)
 
 
-def test_ends_of_a_slice_may_be_as_far_as_there_is() -> None:
+def test_ends_of_a_slice_may_be_as_far_as_there_is():
     model = parsed(
         "g (float[N] x, int64 k) => (float[M] y, float[K] z) <int64[1] first = {1}, "
         "int64[1] far = {9223372036854775807}, int64[1] axis = {0}, int64[1] minus = {-1}, "
@@ -303,7 +303,7 @@ def test_ends_of_a_slice_may_be_as_far_as_there_is() -> None:
     np.testing.assert_array_equal(z, x[::-1])
 
 
-def test_an_end_that_is_fed_is_checked() -> None:
+def test_an_end_that_is_fed_is_checked():
     model = parsed(
         "g (float[N] x, int64[1] end) => (float[M] y) <int64[1] first = {0}> "
         "{ y = Slice(x, first, end) }"
@@ -317,7 +317,7 @@ def test_an_end_that_is_fed_is_checked() -> None:
         np.testing.assert_array_equal(y, x)
 
 
-def test_numbers_that_may_grow_beyond_what_is_kept_are_refused() -> None:
+def test_numbers_that_may_grow_beyond_what_is_kept_are_refused():
     model = parsed(
         "g (int64[4] x, float[9] z) => (float[4] y) "
         "{ a = Mul(x, x) b = Mul(a, x) c = Cast<to = 1>(b) d = Gather(z, x) y = Add(c, d) }"
@@ -325,7 +325,7 @@ def test_numbers_that_may_grow_beyond_what_is_kept_are_refused() -> None:
     assert homes(model)[1] == "numpy"
 
 
-def test_numbers_that_steer_inside_a_branch_are_checked_as_well() -> None:
+def test_numbers_that_steer_inside_a_branch_are_checked_as_well():
     model = parsed(
         "g (int64 rate, bool b, float[4] x) => (float[4] y) <int64 wide = {16000}> { y = If (b) <"
         "then_branch = t () => (float[4] p) "
@@ -358,7 +358,7 @@ _AT: dict[str, str] = {
 
 
 @pytest.mark.parametrize("op", _AT)
-def test_indices_out_of_range_are_an_error_and_not_the_index_they_are_narrowed_to(op: str) -> None:
+def test_indices_out_of_range_are_an_error_and_not_the_index_they_are_narrowed_to(op):
     with session(parsed(f"g {_AT[op]}")) as opened:
         assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
         feeds = {
@@ -380,6 +380,6 @@ def test_indices_out_of_range_are_an_error_and_not_the_index_they_are_narrowed_t
     ("(float[5] x) => (float y) <int64 i = {4294967296}> {y = Gather(x, i)}", "4294967296"),
     (_AT["ScatterElements"].replace("{", "{a = Abs(x)"), ""),
 ])  # fmt: skip
-def test_indices_that_nobody_can_check_are_left_to_others(body: str, problem: str) -> None:
+def test_indices_that_nobody_can_check_are_left_to_others(body, problem):
     given = reasons(parsed(f"g {body}"))
     assert any(problem in one for one in given) if problem else given == []

@@ -104,13 +104,13 @@ from subgraphkit.errors import SubgraphkitWarning
         ),
     ],
 )
-def test_what_would_come_out_otherwise_is_refused(text: str, opset: int, said: str) -> None:
+def test_what_would_come_out_otherwise_is_refused(text, opset, said):
     (reason,) = reasons(parsed(f"g {text}", opset=opset))
     assert said in reason
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_computed_places_along_open_axes_are_looked_up(rows: int) -> None:
+def test_computed_places_along_open_axes_are_looked_up(rows):
     model = parsed(
         """g (float[N,M,2] x, float[1,K] s) => (float[1,2] y)
         <int64[1,1] row = {0}, int64[1] last = {-1}>
@@ -124,7 +124,7 @@ def test_computed_places_along_open_axes_are_looked_up(rows: int) -> None:
         assert opened.run(None, {"x": x, "s": scores})[0].tolist() == x[0, 2:3].tolist()
 
 
-def test_fed_numbers_that_become_places_along_open_axes_are_left_to_others() -> None:
+def test_fed_numbers_that_become_places_along_open_axes_are_left_to_others():
     model = parsed(
         """g (float[N,M,2] x, int64[1] i, int64[1] j) => (float[1,2] y) <int64[1] last = {-1}>
         { a = Unsqueeze(i, last) b = Unsqueeze(j, last) p = Concat<axis=1>(a, b)
@@ -140,7 +140,7 @@ _BRANCHES = f"""y = If(b) <then_branch = t () => (float[C,D] p) {{ {_TILE.format
 
 
 @pytest.mark.parametrize("makes", [_TILE.format("y"), _GATHER.format("y"), _BRANCHES])
-def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes: str) -> None:
+def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes):
     model = parsed(
         "g (bool b, float[A,B] x, float[N] w, int64[K,L] i) => (float[C,D] y) <int64[1] one = {1}> "
         f"{{ z = Neg(x) {makes} }}"
@@ -156,7 +156,7 @@ def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes: st
             np.testing.assert_array_equal(y, wanted)
 
 
-def test_a_mask_that_is_counted_up_is_taken_and_other_numbers_are_run_elsewhere() -> None:
+def test_a_mask_that_is_counted_up_is_taken_and_other_numbers_are_run_elsewhere():
     model = parsed(
         "g (int64[N] m, float[9] x) => (float[N] y) <int64 axis = {0}, int64 one = {1}> "
         "{ c = CumSum(m, axis) p = Mul(c, m) i = Sub(p, one) y = Gather(x, i) }"
@@ -172,9 +172,7 @@ def test_a_mask_that_is_counted_up_is_taken_and_other_numbers_are_run_elsewhere(
 
 
 @pytest.mark.parametrize(("scale", "home"), [(2.0, "openvino"), (1.5, "numpy")])
-def test_corners_are_aligned_by_scales_where_these_are_whole_numbers(
-    scale: float, home: str
-) -> None:
+def test_corners_are_aligned_by_scales_where_these_are_whole_numbers(scale, home):
     model = parsed(
         f"g (float[1,1,H,W] x) => (float[1,1,A,B] y) <float[4] s = {{1, 1, 1, {scale}}}> {{ "
         'y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"> (x,, s) }'
@@ -193,7 +191,7 @@ def test_corners_are_aligned_by_scales_where_these_are_whole_numbers(
         ("float[3,N,M] y) { y = MaxPool<kernel_shape = [2], pads = [1,1]>(x) }", (3, 0, 2)),
     ],
 )
-def test_what_is_fed_nothing_runs_on_the_fallback(line: str, shape: tuple[int, ...]) -> None:
+def test_what_is_fed_nothing_runs_on_the_fallback(line, shape):
     model = parsed(f"g (float[3,N,1] x, float[1,4,1] w) => ({line}")
     assert homes(model) == ["openvino"]
     feeds = {"x": np.zeros((3, 0, 1), np.float32), "w": np.ones((1, 4, 1), np.float32)}
@@ -201,7 +199,7 @@ def test_what_is_fed_nothing_runs_on_the_fallback(line: str, shape: tuple[int, .
         assert opened.run(None, feeds)[0].shape == shape
 
 
-def test_of_nothing_but_padding_there_is_no_garbage() -> None:
+def test_of_nothing_but_padding_there_is_no_garbage():
     text = """g (float[1,2,N] x) => (float[1,1,M] y) <float[1,2,2] w = {1,2,3,4}>
         { y = Conv<pads = [1,1]>(x, w) }"""
     with session(parsed(text)) as opened, pytest.warns(SubgraphkitWarning, match="no elements"):
