@@ -3,25 +3,12 @@
 import random
 from collections.abc import Sequence
 
-import pytest
-
 from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.ir import Node
 from subgraphkit.partitioning import Partitioning, partition
 from tests.property.partition_oracles import fewest_regions
 from tests.unit.partitioning.pass_support import graph_of, selecting, taking
-from tests.unit.partitioning.test_pass_random import OPERATORS, Moody, check, random_rows
-
-
-class Listed(SubgraphSelector):
-    """Overrides nothing but ``select``, so that it counts as having a state."""
-
-    def __init__(self, operators: Sequence[str]) -> None:
-        self.operators = operators
-
-    def select(self, node: Node) -> bool:
-        return node.op_type in self.operators
+from tests.unit.partitioning.test_pass_random import Moody, check, random_rows
 
 
 def divided(seed: int, made: Backend) -> Partitioning:
@@ -51,14 +38,6 @@ def test_what_a_selector_with_a_state_took_is_in_as_few_regions_as_possible():
         found = divided(seed, moody)
         assert len(homes(found)) == fewest(found)
         assert found.quality.backends[0].gap == 0
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_a_selector_that_only_selects_divides_as_a_list_of_operators_does(seed):
-    operators = random.Random(f"listed {seed}").sample(list(OPERATORS), 4)
-    listed = selecting(lambda _: Listed(operators), "one", connectivity="any")
-    by_operator = taking(" ".join(operators), "one", connectivity="any")
-    assert homes(divided(seed, listed)) == homes(divided(seed, by_operator))
 
 
 def test_regions_of_a_selector_that_may_not_be_cut_stay_as_they_were_grown():

@@ -17,15 +17,13 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 MANIFEST = ROOT / "examples" / "serving" / "kserve.yaml"
 
-TEXT = {"type": "string"}
+TEXT, WHOLE, TRUTH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 TEXTS = {"type": "array", "items": TEXT}
-WHOLE = {"type": "integer"}
-TRUTH = {"type": "boolean"}
-MAPPING = {"type": "object", "additionalProperties": TEXT}
 QUANTITY = {
     "type": ["integer", "string"],
     "pattern": r"^([0-9]+(\.[0-9]*)?)([KMGTPE]i|[numkMGTPE])?$",
 }
+QUANTITIES = {"type": "object", "additionalProperties": QUANTITY}
 
 
 def _object(*required: str, **properties: Any) -> dict[str, Any]:
@@ -38,91 +36,54 @@ def _list(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": item, "minItems": 1}
 
 
-# Fields and types are those of KServe's definitions of ServingRuntime (v1alpha1) and
-# InferenceService (v1beta1), as many as a manifest like ours may want.
-_HTTP = _object("port", host=TEXT, path=TEXT, port={"type": ["integer", "string"]}, scheme=TEXT)
+def _document(version: str, **spec: Any) -> dict[str, Any]:
+    stated = {"apiVersion": {"const": f"serving.kserve.io/{version}"}, "kind": TEXT}
+    return _object(*stated, "metadata", "spec", **stated, metadata=_object("name", name=TEXT),
+                   spec=_object(*list(spec)[:1], **spec))  # fmt: skip
+
+
+# Fields and types are those of KServe's definitions of ServingRuntime and InferenceService, as many
+# as the manifest has.
 _PROBE = _object(
-    exec=_object(command=TEXTS),
-    httpGet=_HTTP,
+    httpGet=_object("port", path=TEXT, port={"type": ["integer", "string"]}),
     failureThreshold=WHOLE,
-    initialDelaySeconds=WHOLE,
     periodSeconds=WHOLE,
-    successThreshold=WHOLE,
     timeoutSeconds=WHOLE,
 )
-_RESOURCES = _object(
-    limits={"type": "object", "additionalProperties": QUANTITY},
-    requests={"type": "object", "additionalProperties": QUANTITY},
+_SECURITY = _object(
+    allowPrivilegeEscalation=TRUTH,
+    capabilities=_object(drop=TEXTS),
+    runAsNonRoot=TRUTH,
+    runAsUser=WHOLE,
 )
-_CONTAINER: dict[str, Any] = {
-    "name": TEXT,
-    "image": TEXT,
-    "command": TEXTS,
-    "args": TEXTS,
-    "env": _list(_object("name", name=TEXT, value=TEXT)),
-    "ports": _list(_object("containerPort", containerPort=WHOLE, name=TEXT, protocol=TEXT)),
-    "livenessProbe": _PROBE,
-    "readinessProbe": _PROBE,
-    "startupProbe": _PROBE,
-    "resources": _RESOURCES,
-    "securityContext": _object(
-        allowPrivilegeEscalation=TRUTH,
-        capabilities=_object(add=TEXTS, drop=TEXTS),
-        privileged=TRUTH,
-        readOnlyRootFilesystem=TRUTH,
-        runAsNonRoot=TRUTH,
-        runAsUser=WHOLE,
-    ),
-    "volumeMounts": _list(_object("mountPath", "name", mountPath=TEXT, name=TEXT, readOnly=TRUTH)),
-}
-_METADATA = _object("name", name=TEXT, namespace=TEXT, annotations=MAPPING, labels=MAPPING)
-_FORMAT = _object("name", autoSelect=TRUTH, name=TEXT, priority=WHOLE, version=TEXT)
+_CONTAINER = _object(
+    "name",
+    name=TEXT,
+    image=TEXT,
+    command=TEXTS,
+    args=TEXTS,
+    env=_list(_object("name", name=TEXT, value=TEXT)),
+    ports=_list(_object("containerPort", containerPort=WHOLE, protocol=TEXT)),
+    readinessProbe=_PROBE,
+    startupProbe=_PROBE,
+    resources=_object(limits=QUANTITIES, requests=QUANTITIES),
+    securityContext=_SECURITY,
+    volumeMounts=_list(_object("mountPath", "name", mountPath=TEXT, name=TEXT)),
+)
+_FORMAT = _object("name", autoSelect=TRUTH, name=TEXT, version=TEXT)
 _VOLUME = _object("name", name=TEXT, emptyDir=_object(medium=TEXT, sizeLimit=QUANTITY))
-_MODEL = {
-    "modelFormat": _object("name", name=TEXT, version=TEXT),
-    "protocolVersion": TEXT,
-    "runtime": TEXT,
-    "storageUri": TEXT,
-}
+_MODEL = _object("modelFormat", modelFormat=_FORMAT, protocolVersion=TEXT, runtime=TEXT,
+                 storageUri=TEXT)  # fmt: skip
 SCHEMAS = {
-    "ServingRuntime": _object(
-        "apiVersion",
-        "kind",
-        "metadata",
-        "spec",
-        apiVersion={"const": "serving.kserve.io/v1alpha1"},
-        kind=TEXT,
-        metadata=_METADATA,
-        spec=_object(
-            "containers",
-            annotations=MAPPING,
-            containers=_list(_object("name", **_CONTAINER)),
-            disabled=TRUTH,
-            multiModel=TRUTH,
-            nodeSelector=MAPPING,
-            protocolVersions=TEXTS,
-            replicas=WHOLE,
-            supportedModelFormats=_list(_FORMAT),
-            volumes=_list(_VOLUME),
-        ),
+    "ServingRuntime": _document(
+        "v1alpha1",
+        containers=_list(_CONTAINER),
+        protocolVersions=TEXTS,
+        supportedModelFormats=_list(_FORMAT),
+        volumes=_list(_VOLUME),
     ),
-    "InferenceService": _object(
-        "apiVersion",
-        "kind",
-        "metadata",
-        "spec",
-        apiVersion={"const": "serving.kserve.io/v1beta1"},
-        kind=TEXT,
-        metadata=_METADATA,
-        spec=_object(
-            "predictor",
-            predictor=_object(
-                minReplicas=WHOLE,
-                maxReplicas=WHOLE,
-                timeout=WHOLE,
-                model=_object("modelFormat", **_MODEL, **_CONTAINER),
-            ),
-        ),
+    "InferenceService": _document(
+        "v1beta1", predictor=_object(minReplicas=WHOLE, maxReplicas=WHOLE, model=_MODEL)
     ),
 }
 

@@ -64,7 +64,7 @@ NAMES = {
 }
 
 
-OLDER = 8
+OLDER = 16
 """Of the combinations of a version that a newer one replaced, one in so many is run."""
 
 

@@ -91,7 +91,7 @@ def test_bytes_are_combined(op_type, shapes, dtype):
     agrees(op_type, [*inputs, numbers.scale() * np.float32(3), numbers.bytes(dtype)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     scales=st.lists(st.sampled_from([0.125, 0.25, 0.5, 1.0]), min_size=3, max_size=3),
     zeros=st.lists(st.integers(0, 255), min_size=3, max_size=3),
@@ -151,7 +151,7 @@ def test_bytes_are_averaged(attributes, last, dtype):
     agrees("QLinearAveragePool", inputs, channels_last=last, **attributes)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     zeros=st.tuples(st.integers(0, 255), st.integers(0, 255)),

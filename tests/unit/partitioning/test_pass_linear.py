@@ -12,7 +12,6 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
 from subgraphkit.compiling import compile_subgraphs
-from subgraphkit.errors import SelectorContractError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import (
@@ -155,25 +154,6 @@ def test_a_graph_four_times_as_large_is_about_four_times_the_work(case):
     assert work(1_200) < 6 * work(300)
 
 
-def test_a_group_refused_again_and_again_is_offered_no_more():
-    asked: list[int] = []
-
-    class Counting(AllButCos):
-        def select(self, node: Node) -> bool:
-            asked.append(node.id)
-            return super().select(node)
-
-    def questions(size: int) -> int:
-        rows, outputs = spine(size)
-        rows[size // 2] = ("Cos", *rows[size // 2][1:])
-        asked.clear()
-        one = selecting(lambda _: Counting(), "one", groups=lambda graph: [range(size)])
-        partition(graph_of(rows, outputs), [one, taking("*", "rest")])
-        return len(asked)
-
-    assert questions(200) < 3 * questions(100)
-
-
 def test_a_subgraph_given_back_does_not_start_compiling_over_again():
     class Failing(DescribedProperty):
         def create_operator(self, subgraph: object, context: object) -> SubgraphOperator:
@@ -196,15 +176,6 @@ def test_a_subgraph_given_back_does_not_start_compiling_over_again():
         return lines_run(lambda: compile_subgraphs(found))
 
     assert work(800) < 6 * work(200)
-
-
-def test_giving_back_nothing_is_refused_instead_of_trying_for_ever():
-    rows, outputs = chain(3, "Exp")
-    found = partition(graph_of(rows, outputs), [taking("Exp", "one"), taking("*", "rest")])
-    with pytest.raises(
-        SelectorContractError, match=r"SGK122.*gave back no node of subgraph 'one_0'"
-    ):
-        found.repartition("one_0", {})
 
 
 Rows = list[tuple[str, list[str], list[str]]]

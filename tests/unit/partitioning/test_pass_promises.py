@@ -192,27 +192,6 @@ def test_the_first_backend_has_as_few_regions_as_possible(name, mode):
     assert len(regions(found, made[0].name)) == expected[mode]
 
 
-SHAPES = """
-shapes (float[N, 4] x) => (float[M, K] y, int64[2] s) {
-  s = Shape(x)
-  a = Exp(x)
-  u = Cos(a)
-  y = Reshape(u, s)
-}
-"""
-
-
-def test_the_reader_of_a_forbidden_value_stays_out():
-    found = partition(
-        bound(SHAPES), [described("main: Shape Reshape Exp; border=int64"), described("rest: *")]
-    )
-    assert regions(found, "main") == [[1]]
-    (refused,) = found.refusals[3]
-    assert refused.refusal == Refusal(
-        "border", "value 's' (int64[2]) may not enter a subgraph of the backend here"
-    )
-
-
 def properties(*operators: str) -> Backend:
     """Make a backend with one property for each list of operators."""
     made: list[SubgraphProperty] = []
@@ -239,18 +218,6 @@ def test_what_another_property_of_the_backend_took_is_not_refused_by_it():
     assert [(one.property, one.refusal.code) for one in found.refusals[1]] == [
         ("p0", "op_unsupported")
     ]
-
-
-def test_a_node_that_several_properties_refuse_is_one_node():
-    found = chain("Relu Neg Sin", properties("Relu", "Neg", "Relu"))
-    lines = [one.split() for one in found.report(details=True).splitlines()]
-    assert [one[1:2] for one in lines if one[:1] == ["fake"]] == [
-        ["1"],
-        ["2"],
-    ]  # nodes refused; subgraphs
-    listed = [(one["node"], one["property"]) for one in found.to_dict()["refusals"]]
-    assert listed == [(2, "p0")]  # in the same words it is listed once
-    assert [one.property for one in found.explain(2).asked[:3]] == ["p0", "p1", "p2"]
 
 
 ROWS = [
@@ -301,16 +268,12 @@ def test_a_whole_subgraph_can_be_given_back():
     ]
 
 
-def test_an_unknown_subgraph_is_refused_with_a_guess():
-    with pytest.raises(ConfigError, match=r"SGK123.*no subgraph 'rest_33'; did you mean 'rest_3'"):
-        divide().repartition("rest_33", {1: FAILED})
-
-
-def test_a_node_of_another_subgraph_is_the_backends_fault():
-    with pytest.raises(SelectorContractError, match=r"SGK122.*gave back node 3, which is not in"):
-        divide().repartition("one_0", {3: FAILED})
-
-
-def test_a_reason_that_is_no_refusal_is_refused():
-    with pytest.raises(ConfigError, match=r"SGK123.*because of 'slow', expected a Refusal"):
-        divide().repartition("one_0", {1: "slow"})  # type: ignore[dict-item]
+@pytest.mark.parametrize(("subgraph", "given", "error", "text"), [
+    ("rest_33", {1: FAILED}, ConfigError, "SGK123.*no subgraph 'rest_33'; did you mean 'rest_3'"),
+    ("one_0", {3: FAILED}, SelectorContractError, "SGK122.*gave back node 3, which is not in"),
+    ("one_0", {1: "slow"}, ConfigError, "SGK123.*because of 'slow', expected a Refusal"),
+    ("one_0", {}, SelectorContractError, "SGK122.*gave back no node of subgraph 'one_0'"),
+])  # fmt: skip
+def test_what_cannot_be_given_back_is_refused(subgraph, given, error, text):
+    with pytest.raises(error, match=text):
+        divide().repartition(subgraph, given)

@@ -67,9 +67,9 @@ def test_the_page_lists_every_backend_that_computes_wrongly(golden):
     golden("faults", stream.getvalue())
 
 
-@pytest.mark.parametrize("backend", SOUND, ids=lambda backend: backend.__name__)
 @pytest.mark.parametrize("level", [0, 1, 2, 6, 7])
-def test_the_kit_finds_nothing_wrong_with_what_the_faulty_ones_are_made_of(backend, level):
+def test_the_kit_finds_nothing_wrong_with_what_the_faulty_ones_are_made_of(level):
+    backend = SOUND[level == 6]  # what stores is made of what does not
     subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as in a child
