@@ -3,8 +3,6 @@
 import json
 import os
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from tests.campaign import models, results
 from tests.campaign.attacks import ATTACKS
 from tests.campaign.engine import Engine
 from tests.campaign.mutants import Mutants
-from tests.campaign.trials import Case, Outcome, Tally
+from tests.campaign.trials import Outcome, Tally
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import parsed
 
@@ -34,7 +32,7 @@ planted (float[2, 3] x) => (float[2, 3] y, float[2, 3] z) {
 class _Operator(ReferenceOperator):
     """Does what the value fed says."""
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         fault = FAULTY[int(inputs[0][0, 0])]
         match fault:
             case "crash":
@@ -60,28 +58,28 @@ class Planted(Mutants):
 
     wall, bytes = 1.5, 40 << 20
 
-    def load(self) -> None:
+    def load(self):
         self._selection: Any = [claiming({"Relu", "Abs", "Neg"}, make=_Operator), "numpy"]
         with sk.InferenceSession(parsed(TEXT), self._selection, cache="off") as session:
             session.run(None, models.feeds_of(self.case(0)))  # what is imported now, children have
 
-    def prepare(self, scratch: Path, backend: str) -> None:
+    def prepare(self, scratch, backend):
         selection = self._selection
         super().prepare(scratch, backend)
         self._selection = selection
 
-    def case(self, seed: int) -> Case:
+    def case(self, seed):
         feeds = {"x": np.full((2, 3), seed, np.float32)}
         return models.case_of(parsed(TEXT).SerializeToString(), feeds)
 
-    def attempt(self, case: Case, backend: str) -> Outcome:
+    def attempt(self, case, backend):
         if FAULTY[int(models.feeds_of(case)["x"][0, 0])] == "uncoded":
             raise ZeroDivisionError
         return super().attempt(case, backend)
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tally, Path]:
+def planted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("planted")
     engine = Engine(Planted(), "fake", folder, folder / "found", patience=1.0)
     return engine.run(range(len(FAULTY)), 60.0), folder / "found"

@@ -1,28 +1,25 @@
 """Every failure that the campaign has found, minimised: none of them may come back."""
 
 import json
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
-from typing import Any
 
 import pytest
 
 from tests.campaign.attacks import ATTACKS
 from tests.campaign.children import Trials
 from tests.campaign.engine import FOUND
-from tests.campaign.trials import Outcome
 
 FILES = sorted(FOUND.glob("*.json"))
 
 
 @pytest.fixture(scope="module")
-def carried_out(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any], Outcome]]:
+def carried_out(tmp_path_factory):
     """Carry cases out, in the same children for each attack on each backend."""
     scratch = tmp_path_factory.mktemp("found")
 
     @cache
-    def trials(attack: str, backend: str) -> Trials:
+    def trials(attack, backend):
         children.callback((made := Trials(ATTACKS[attack], backend, scratch)).stop)
         return made
 

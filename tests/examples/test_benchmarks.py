@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 from importlib.util import find_spec
-from pathlib import Path
 
 import onnx
 import pytest
@@ -37,7 +36,7 @@ TINY = (
 
 
 @pytest.fixture
-def exports(tmp_path: Path) -> Path:
+def exports(tmp_path):
     """Put something tiny where the export of a network is looked for."""
     architectures = load_script(BENCHMARKS / "numpy_backend" / "architectures.py")
     folder = tmp_path / "exports"

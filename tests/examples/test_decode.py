@@ -2,9 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import onnx
@@ -18,7 +16,7 @@ FOLDER = Path(__file__).parents[2] / "examples" / "decode"
 
 
 @pytest.fixture(scope="module")
-def example() -> Iterator[ModuleType]:
+def example():
     """Import the script the way Python runs it: its folder is on the path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(FOLDER)
@@ -28,13 +26,13 @@ def example() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def characters(example: ModuleType) -> str:
+def characters(example):
     known: str = example.read_weights(FOLDER / "weights.npz")[0]
     return known
 
 
 @pytest.fixture(scope="module")
-def model(example: ModuleType) -> onnx.ModelProto:
+def model(example):
     built: onnx.ModelProto = example.build_decoder(example.read_weights(FOLDER / "weights.npz")[1])
     return built
 
@@ -48,7 +46,7 @@ def test_the_text_is_that_of_onnx_runtime(example, model, characters, prefill, d
     ids = [characters.index(one) for one in "A backend that"]
     told: list[int] = []
 
-    def write(first: object, second: object) -> list[int]:
+    def write(first, second):
         choose = example.sampling(temperature, 1) if temperature else example.greedy
         text: list[int] = example.timed(first, second, ids, 60, choose, told.append)[0]
         return text

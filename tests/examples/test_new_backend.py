@@ -2,7 +2,6 @@
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     """Write a package."""
     folder = tmp_path_factory.mktemp("new") / "acme"
     assert main(["author", "new-backend", "acme_npu", str(folder)]) == 0
@@ -28,7 +27,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(project, tmp_path_factory):
     """Install it into a folder of its own."""
     folder = tmp_path_factory.mktemp("site")
     install_project(project, folder)

@@ -21,7 +21,7 @@ print(json.dumps([homes, list(scores.shape), [record.name for record in sk.list_
 """
 
 
-def environment_with(backend: str, folder: Path) -> None:
+def environment_with(backend, folder):
     """Make a folder to import from: everything installed but our own, the core, and one backend."""
     for place in {Path(one) for one in sys.path if one.endswith("site-packages")}:
         for library in place.parents[1].glob("*.so*"):  # where wheels put what is not Python

@@ -11,7 +11,7 @@ DEMO = EXAMPLES / "resnet50" / "demo.py"
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+def printed(tmp_path_factory):
     done = run_child(
         [sys.executable, str(DEMO), "--runs", "1"],
         cwd=tmp_path_factory.mktemp("somewhere"),

@@ -3,10 +3,8 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import onnx
@@ -41,7 +39,7 @@ Search = ModuleType
 
 
 @pytest.fixture(scope="module")
-def search() -> Iterator[Search]:
+def search():
     """Import the example's script the way Python runs it: its folder is on the path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(FOLDER)
@@ -52,18 +50,18 @@ def search() -> Iterator[Search]:
 
 
 @pytest.fixture(scope="module")
-def model(search: Search) -> onnx.ModelProto:
+def model(search):
     built: onnx.ModelProto = search.build_encoder(search.model_directory())
     return built
 
 
 @pytest.fixture(scope="module")
-def encoder(search: Search) -> Any:
+def encoder(search):
     """Run the example's encoder on onnxruntime, so that it is judged apart from subgraphkit."""
     return search.SentenceEncoder(search.model_directory(), _onnxruntime_session)
 
 
-def _onnxruntime_session(model: onnx.ModelProto) -> Any:
+def _onnxruntime_session(model):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     return ort.InferenceSession(model.SerializeToString(), options)

@@ -5,8 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +16,7 @@ README = (FOLDER / "README.md").read_text(encoding="utf-8")
 SOURCES = "/src"
 
 
-def _run(backend: str | None, folder: Path) -> "subprocess.CompletedProcess[str]":
+def _run(backend, folder):
     # A library that does not load, so that the test needs no GPU to be absent.
     (folder / "tensorrt.py").write_text("raise ImportError('libnvinfer.so: cannot open')")
     env = {name: value for name, value in os.environ.items() if not name.startswith("SUBGRAPH_")}
@@ -34,11 +32,11 @@ def _run(backend: str | None, folder: Path) -> "subprocess.CompletedProcess[str]
     )
 
 
-def _project(path: str) -> Any:
+def _project(path):
     return tomllib.loads((ROOT / path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def _commands() -> str:
+def _commands():
     """Return the instructions of the image, without comments and continued lines as one."""
     lines = [line for line in DOCKERFILE.splitlines() if not line.startswith("#")]
     return "\n".join(lines).replace("\\\n", " ")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -37,7 +36,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Install the package into a folder of its own."""
     folder = tmp_path_factory.mktemp("site")
     install_project(PROJECT, folder)
@@ -45,7 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def command(site: Path, tmp_path: Path) -> Command:
+def command(site, tmp_path):
     """Return a function that runs Python where the package is installed."""
     onnx.save(parsed(MODEL), tmp_path / "model.onnx")
 

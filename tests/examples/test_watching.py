@@ -1,13 +1,11 @@
 """Sessions that are watched through the packages of OpenTelemetry and Prometheus themselves."""
 
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
@@ -26,14 +24,14 @@ METRICS = EXAMPLES / "watching" / "prometheus_metrics.py"
 class Watched:
     """What the two libraries collected; opens the sessions that they watch."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.tracer: Tracer = provider.get_tracer("the application")
         self.registry = CollectorRegistry()
 
-    def spans(self, name: str, session: int | None = None) -> list[ReadableSpan]:
+    def spans(self, name, session=None):
         return [
             span
             for span in self.exporter.get_finished_spans()
@@ -41,22 +39,22 @@ class Watched:
             and (session is None or facts(span)["session"] == session)
         ]
 
-    def sample(self, name: str, **labels: str) -> float:
+    def sample(self, name, **labels):
         return self.registry.get_sample_value(f"subgraphkit_{name}", labels) or 0.0
 
 
-def facts(span: ReadableSpan) -> dict[str, Any]:
+def facts(span):
     given = span.attributes or {}
     return {name.removeprefix("subgraphkit."): value for name, value in given.items()}
 
 
-def children(watched: Watched, run: ReadableSpan) -> list[ReadableSpan]:
+def children(watched, run):
     mine = [one for one in watched.spans("step") if one.parent == run.context]
     return sorted(mine, key=lambda one: one.start_time or 0)
 
 
 @pytest.fixture
-def watched() -> Iterator[Watched]:
+def watched():
     found = Watched()
     sk.register_extension(load_script(SPANS).Tracing(found.tracer))
     sk.register_extension(load_script(METRICS).Metrics(found.registry))
@@ -70,13 +68,13 @@ class Failing(ReferenceOperator):
 
     traits = Traits(thread_safe=True)
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         if (inputs[0] < 0).any():
             raise ZeroDivisionError("a kernel divided by zero")
         return super().run(inputs, outputs)
 
 
-def feeds(value: float) -> dict[str, Any]:
+def feeds(value):
     return {"x": np.full((2, 4), value, np.float32)}
 
 

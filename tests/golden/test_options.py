@@ -4,7 +4,6 @@ from typing import Final
 
 import pytest
 
-from subgraphkit.backend import Option
 from subgraphkit.finding.registry import get_backend
 
 BACKENDS: Final = ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
@@ -14,7 +13,7 @@ FACTS: Final = (
 )  # fmt: skip
 
 
-def _described(option: Option) -> str:
+def _described(option):
     return "\n".join([option.name, *(f"  {fact} = {getattr(option, fact)!r}" for fact in FACTS)])
 
 

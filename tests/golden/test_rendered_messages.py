@@ -1,6 +1,6 @@
 """Error messages, each rendered and compared with the text that was agreed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -35,7 +35,7 @@ TABLES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
 MESSAGES = {name: made for table in TABLES.values() for name, made in table.items()}
 
 
-def _error_of(made: SubgraphkitError | Callable[[], object]) -> SubgraphkitError:
+def _error_of(made):
     """Return an error that is given, or that what is given raises."""
     if isinstance(made, SubgraphkitError):
         return made
@@ -44,7 +44,7 @@ def _error_of(made: SubgraphkitError | Callable[[], object]) -> SubgraphkitError
     return caught.value
 
 
-def _codes(names: Mapping[str, Any]) -> set[str]:
+def _codes(names):
     return {name.partition("_")[0] for name in names}
 
 

@@ -5,9 +5,7 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from tests.house.tree import ROOT
@@ -20,7 +18,7 @@ _NO_CODE: Final = frozenset(
 _SUMS: Final = {"core": "core/", "backends": "backends/", "tests": "tests/"}
 
 
-def lines_of_code(source: str) -> int:
+def lines_of_code(source):
     """Count the lines of a module that are no blank, comment or docstring."""
     lines = {
         line
@@ -36,7 +34,7 @@ def lines_of_code(source: str) -> int:
     return len(lines)
 
 
-def _rooms() -> Iterator[tuple[str, Path]]:
+def _rooms():
     for path in sorted((ROOT / "subgraphkit").rglob("*.py")):
         parts = path.relative_to(ROOT / "subgraphkit").parts
         yield f"core/{parts[0] if len(parts) > 1 else 'top'}", path
@@ -50,7 +48,7 @@ def _rooms() -> Iterator[tuple[str, Path]]:
 
 
 @cache
-def _found() -> Counter[str]:
+def _found():
     found: Counter[str] = Counter()
     for room, path in _rooms():
         lines = lines_of_code(path.read_text(encoding="utf-8"))
@@ -60,7 +58,7 @@ def _found() -> Counter[str]:
     return found
 
 
-def _budgets() -> dict[str, int]:
+def _budgets():
     rows = re.findall(r"\| `([\w/]+)` \| ([\d,]+) (?=\|)", PAGE.read_text("utf-8"))
     return {room: int(lines.replace(",", "")) for room, lines in rows}
 

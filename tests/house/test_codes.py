@@ -1,7 +1,6 @@
 """Error codes: one list, every code used, every use listed, every code documented."""
 
 import re
-from pathlib import Path
 
 from subgraphkit.backend.refusal import REFUSAL_CODES
 from subgraphkit.errors import CODES
@@ -10,7 +9,7 @@ from tests.house.tree import CORE, ROOT, modules, shown
 CODE = re.compile(r"\bSGK\d{3}\b")
 
 
-def _used(paths: list[Path]) -> dict[str, set[str]]:
+def _used(paths):
     used: dict[str, set[str]] = {}
     for path in paths:
         for code in CODE.findall(path.read_text(encoding="utf-8")):

@@ -4,7 +4,6 @@ import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
-from pathlib import Path
 
 import pytest
 
@@ -14,14 +13,14 @@ from tests.scripts import run_child
 FOLDERS = [ROOT, *(project.parent for project in PROJECTS)]
 
 
-def _build(project: Path, into: Path, kind: str) -> Path:
+def _build(project, into, kind):
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(into)]
     run_child(command, cwd=project)
     (made,) = into.iterdir()
     return made
 
 
-def _package(project: Path) -> str:
+def _package(project):
     return "subgraphkit" if project == ROOT else f"subgraphkit_{project.name}"
 
 

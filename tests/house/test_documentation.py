@@ -1,8 +1,6 @@
 """Lists in the pages that are written by hand keep up with the code."""
 
 import re
-from collections.abc import Iterator
-from types import ModuleType
 from typing import get_args
 from xml.etree import ElementTree as ET
 
@@ -23,14 +21,14 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
 
 
 @pytest.fixture(scope="module")
-def subjects() -> Iterator[ModuleType]:
+def subjects():
     with pytest.MonkeyPatch.context() as patch:
         folder = ROOT / "docs" / "_extensions"
         patch.syspath_prepend(folder)
         yield load_script(folder / "subjects.py")
 
 
-def _page(name: str) -> str:
+def _page(name):
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
@@ -86,7 +84,7 @@ def test_the_rooms_in_the_picture_are_those_of_the_package_in_the_layers_of_the_
     assert words.index("errors") > words.index("cli")
 
 
-def _rooms() -> set[str]:
+def _rooms():
     packages = {path.parent.name for path in CORE.glob("*/__init__.py")}
     return packages | {path.stem for path in CORE.glob("*.py") if not path.name.startswith("_")}
 

@@ -15,7 +15,7 @@ HEAVY = (
 )  # fmt: skip
 
 
-def _run(program: str) -> str:
+def _run(program):
     done = run_child([sys.executable, "-W", "error", "-c", program])
     return done.stdout
 

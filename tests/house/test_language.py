@@ -1,7 +1,6 @@
 """Pages and help in plain words: short sentences, no turn that is read twice, and a next step."""
 
 import re
-from collections.abc import Iterator
 from importlib import import_module
 from inspect import getdoc, isclass
 from typing import Final
@@ -31,7 +30,7 @@ FOR_DEVELOPERS: Final = sorted(
 )
 
 
-def sentences(text: str) -> Iterator[str]:
+def sentences(text):
     """Go through the sentences of a page; code counts as a word, and a cell as a paragraph."""
     text = re.sub(
         r"^(`{3,}|:{3,}).*?^\1\s*$|\A---.*?^---$", "", text, flags=re.DOTALL | re.MULTILINE
@@ -42,7 +41,7 @@ def sentences(text: str) -> Iterator[str]:
         yield from re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split()))
 
 
-def _wrong(text: str, most: int = MOST_WORDS) -> list[str]:
+def _wrong(text, most=MOST_WORDS):
     long = [one for one in sentences(text) if len(one.split()) > most]
     return [*long, *(found[0] for found in BANNED.finditer(text))]
 

@@ -4,7 +4,6 @@ import ast
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,7 +45,7 @@ class Module:
 
 
 @cache
-def _modules() -> list[Module]:
+def _modules():
     found = []
     for path in modules():
         text = path.read_text(encoding="utf-8")
@@ -57,16 +56,16 @@ def _modules() -> list[Module]:
     return found
 
 
-def _offenders(is_wrong: Callable[[Module], object]) -> list[str]:
+def _offenders(is_wrong):
     """Return the modules that are wrong."""
     return [module.name for module in _modules() if is_wrong(module)]
 
 
-def _is_long(text: str) -> bool:
+def _is_long(text):
     return len(text.splitlines()) > MAX_LINES
 
 
-def _imports(tree: ast.Module) -> frozenset[str]:
+def _imports(tree):
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -77,7 +76,7 @@ def _imports(tree: ast.Module) -> frozenset[str]:
     return frozenset(names)
 
 
-def _unpickles(module: Module) -> bool:
+def _unpickles(module):
     names = module.imports
     return bool(names & UNPICKLING) or any("pickle" in name.lower() for name in names)
 

@@ -1,8 +1,6 @@
 """Each backend's page of operators is written from a file that the conformance kit wrote."""
 
 import csv
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -14,12 +12,12 @@ FILES = sorted(SUPPORT.glob("*.csv"))
 NAMES = [path.stem for path in FILES]
 
 
-def rows(text: str) -> list[Mapping[str, str]]:
+def rows(text):
     """Read the rows of a file."""
     return list(csv.DictReader(text.splitlines()))
 
 
-def support_table() -> Any:
+def support_table():
     """Load the Sphinx extension that writes the pages."""
     pytest.importorskip("sphinx")
     return load_script(ROOT / "docs" / "_extensions" / "support_table.py")

@@ -50,6 +50,6 @@ def test_the_readme_opens_with_the_two_commands():
     assert commands == ["make demo", "make test"]
 
 
-def _prose(text: str) -> str:
+def _prose(text):
     """Leave out code, where brackets mean something else."""
     return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)

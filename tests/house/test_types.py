@@ -24,7 +24,7 @@ def test_every_name_in_the_table_of_a_package_can_be_imported(package):
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+def programs(tmp_path_factory):
     """Return what people write, and mistakes beside it: a checker is asked once about all."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / WRONG).write_text(MISUSE, encoding="utf-8")
@@ -32,12 +32,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]
 
 
 @pytest.fixture(scope="module")
-def by_mypy(programs: tuple[Path, list[Path]]) -> list[str]:
+def by_mypy(programs):
     return _mypy(*programs)
 
 
 @pytest.fixture(scope="module")
-def by_pyright(programs: tuple[Path, list[Path]]) -> list[tuple[str, int, str, str]]:
+def by_pyright(programs):
     return _pyright(*programs)
 
 
@@ -49,7 +49,7 @@ BEYOND_STRICT = tuple(f"[{code}]" for code in [*SETTINGS["enable_error_code"], "
 """What we ask of ourselves, and nobody's ``--strict`` of them."""
 
 
-def _mypy(folder: Path, files: list[Path]) -> list[str]:
+def _mypy(folder, files):
     """Return what mypy says, a line each; the package is the installed one, not this tree.
 
     Settings and cache are those of ``make lint``, which has read the package already.
@@ -64,7 +64,7 @@ def _mypy(folder: Path, files: list[Path]) -> list[str]:
     return [line for line in done.stdout.splitlines() if not line.endswith(BEYOND_STRICT)]
 
 
-def _pyright(folder: Path, files: list[Path]) -> list[tuple[str, int, str, str]]:
+def _pyright(folder, files):
     """Return what pyright says: file, line from 1, severity and text."""
     paths = [str(folder / "subgraphkit-acme"), *map(str, EXAMPLES)]
     settings = {"extraPaths": paths, "reportMissingModuleSource": "none"}

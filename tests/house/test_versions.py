@@ -3,8 +3,6 @@
 import json
 import re
 import tomllib
-from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -17,16 +15,16 @@ from subgraphkit.configuration.names import KNOWN_BACKENDS
 from tests.house.tree import PROJECTS, ROOT, shown
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path):
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def _manifest(project: Path) -> dict[str, Any]:
+def _manifest(project):
     (path,) = project.parent.glob("subgraphkit_*/subgraphkit-backend.toml")
     return _read(path)
 
 
-def _requirement(entries: list[str], name: str) -> Requirement:
+def _requirement(entries, name):
     (found,) = [entry for entry in map(Requirement, entries) if entry.name == name]
     return found
 

@@ -1,17 +1,14 @@
 """Regions that need not hang together: what selectors with a state took, in the fewest of them."""
 
 import random
-from collections.abc import Sequence
 
-from subgraphkit.backend.contract import Backend
-from subgraphkit.ir import Node
-from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning import partition
 from tests.property.partition_oracles import fewest_regions
 from tests.unit.partitioning.pass_support import graph_of, selecting, taking
 from tests.unit.partitioning.test_pass_random import Moody, check, random_rows
 
 
-def divided(seed: int, made: Backend) -> Partitioning:
+def divided(seed, made):
     """Divide a random graph of at most ten nodes between a backend and the rest."""
     dice = random.Random(f"any {seed}")
     rows, outputs = random_rows(dice, dice.randint(4, 10))
@@ -20,11 +17,11 @@ def divided(seed: int, made: Backend) -> Partitioning:
     return found
 
 
-def homes(found: Partitioning) -> list[tuple[int, ...]]:
+def homes(found):
     return [one.nodes for one in found.subgraphs if one.backend == "one"]
 
 
-def fewest(found: Partitioning) -> int:
+def fewest(found):
     """Return the fewest regions for the nodes that the backend took, by trying everything."""
     taken = {node for home in homes(found) for node in home}
     claimed = bytearray(node in taken for node in range(len(found.graph.nodes)))
@@ -44,7 +41,7 @@ def test_regions_of_a_selector_that_may_not_be_cut_stay_as_they_were_grown():
     kept: set[tuple[int, ...]] = set()
 
     class Whole(Moody):
-        def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+        def filter(self, candidates):
             answer = super().filter(candidates)
             kept.add(tuple(sorted(node.id for node in answer)))
             return answer

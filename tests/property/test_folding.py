@@ -1,7 +1,5 @@
 """Random graphs give the same bits whether what is known at bind was computed then or not."""
 
-from typing import Any
-
 import numpy as np
 
 import subgraphkit as sk
@@ -9,14 +7,14 @@ from tests.campaign.bodies import grow
 from tests.campaign.growing import grown
 
 
-def bits(value: Any) -> Any:
+def bits(value):
     if isinstance(value, list):
         return [bits(one) for one in value]
     array = np.asarray(value)
     return array.dtype, array.shape, array.tolist() if array.dtype == object else array.tobytes()
 
 
-def results(seed: int, *, fold: bool) -> tuple[Any, list[str]]:
+def results(seed, *, fold):
     """Return what a graph of a seed makes or fails with, and what became of nodes that left it."""
     model, feeds = grown(seed, grow) or (None, {})
     if model is None:

@@ -38,7 +38,7 @@ CONSTANTS = (
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> str:
+def graphs(draw):
     known, lines = ["x", "y", "c"], []
     for number in range(draw(st.integers(1, 7))):
         names = {"a": draw(st.sampled_from(known)), "b": draw(st.sampled_from(known))}

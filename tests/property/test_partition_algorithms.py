@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subgraphkit.ir import Adjacency
 from subgraphkit.partitioning.algorithms import merger
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.levels import Nets, level_bound, level_regions
 from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError, contract, split_to_size
 from subgraphkit.partitioning.outcome.verification import find_violation
 from tests.property.partition_oracles import (
-    Graph,
     build,
     check,
     cut_bytes,
@@ -30,13 +28,13 @@ SMALL = [random_dag(seed, nodes=(3, 10), refused=(0.15, 0.6)) for seed in range(
 MEDIUM = [random_dag(seed, nodes=(30, 120), refused=(0.08, 0.4)) for seed in range(200)]
 
 
-def nets_of(adjacency: Adjacency, seed: int) -> Nets:
+def nets_of(adjacency, seed):
     rng = random.Random(seed)
     sizes = array("q", (rng.choice((0, 8, 400, 9_000)) for _ in range(adjacency.count)))
     return Nets(array("i", range(adjacency.count)), sizes, adjacency.succ_start, adjacency.succs)
 
 
-def outside_as_minus_one(adjacency: Adjacency, regions: list[list[int]]) -> list[int]:
+def outside_as_minus_one(adjacency, regions):
     return [home if home < len(regions) else -1 for home in home_of(adjacency, regions)]
 
 
@@ -149,7 +147,7 @@ def test_parts_of_a_region_keep_to_the_size_and_can_run():
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> Graph:
+def graphs(draw):
     count = draw(st.integers(1, 9))
     rows = [draw(st.sets(st.integers(0, u - 1), max_size=3)) if u else () for u in range(count)]
     return build([sorted(row) for row in rows], draw(st.sets(st.integers(0, count - 1))))

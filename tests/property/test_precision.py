@@ -1,7 +1,5 @@
 """Whatever the graph: what is written is valid, has the same edge, and is not written again."""
 
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -10,19 +8,19 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.precision import Precision, Ranges, calibrate, rewrite
+from subgraphkit.precision import Precision, calibrate, rewrite
 from subgraphkit.testing.small_models import random_graph
 from subgraphkit.testing.variants import without_foreign
 
 KINDS = ("fp16", "bf16")
 
 
-def edge(model: onnx.ModelProto) -> list[tuple[str, Any]]:
+def edge(model):
     values = (*model.graph.input, *model.graph.output)
     return [(v.name, v.type.SerializeToString(deterministic=True)) for v in values]
 
 
-def check_rewriting(model: onnx.ModelProto, wanted: Precision, ranges: Ranges | None) -> Any:
+def check_rewriting(model, wanted, ranges):
     before = model.SerializeToString(deterministic=True)
     done = rewrite(model, wanted, ranges)
     assert model.SerializeToString(deterministic=True) == before
@@ -34,9 +32,7 @@ def check_rewriting(model: onnx.ModelProto, wanted: Precision, ranges: Ranges | 
     return done
 
 
-def check_results(
-    model: onnx.ModelProto, rewritten: onnx.ModelProto, feeds: Any, part: float
-) -> None:
+def check_results(model, rewritten, feeds, part):
     with sk.InferenceSession(model, backend="numpy") as session:
         expected = session.run(None, feeds)
     with sk.InferenceSession(rewritten, backend="numpy") as session:
@@ -69,48 +65,48 @@ LAYERS = st.lists(
 class Growing:
     """A network of 16 channels while layers are added."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
-    def stored(self, array: Any) -> str:
+    def stored(self, array):
         name = f"w{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(array, np.float32), name))
         return name
 
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def add(self, operator, *inputs, **attributes):
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [name], **attributes))
         return name
 
-    def conv(self, value: str, group: int = 1, read: int = 16) -> str:
+    def conv(self, value, group=1, read=16):
         kernel = self.rng.standard_normal((16, read // group, 3, 3)) / np.sqrt(read * 9 / group)
         bias = self.stored(self.rng.standard_normal(16) / 4)
         return self.add("Conv", value, self.stored(kernel), bias, pads=[1] * 4, group=group)
 
-    def conv_bn_relu(self, value: str) -> str:
+    def conv_bn_relu(self, value):
         facts = [self.stored(self.rng.uniform(0.5, 1.5, 16)) for _ in range(4)]
         return self.add("Relu", self.add("BatchNormalization", self.conv(value), *facts))
 
-    def residual(self, value: str) -> str:
+    def residual(self, value):
         return self.add("Add", value, self.conv(self.add("Relu", self.conv(value))))
 
-    def branch(self, value: str) -> str:
+    def branch(self, value):
         joined = self.add("Concat", self.conv(value), self.add("Relu", value), axis=1)
         return self.conv(joined, read=32)
 
-    def pool(self, value: str) -> str:
+    def pool(self, value):
         return self.add("MaxPool", value, kernel_shape=[3, 3], pads=[1] * 4)
 
-    def depthwise(self, value: str) -> str:
+    def depthwise(self, value):
         return self.add("Clip", self.conv(value, 16), self.stored(-6), self.stored(6))
 
-    def scale(self, value: str) -> str:
+    def scale(self, value):
         return self.add("Mul", value, self.stored(0.5))
 
 
-def convolutional(layers: list[str], seed: int) -> onnx.ModelProto:
+def convolutional(layers, seed):
     """Make a network of 16 channels that ends in a matrix product."""
     net = Growing(seed)
     value = "x"

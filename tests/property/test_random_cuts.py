@@ -1,23 +1,19 @@
 """However a real model is cut, it computes the same, bit for bit."""
 
 import random
-from collections.abc import Iterator
 from itertools import count, islice
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.ir import BoundGraph
-from subgraphkit.partitioning import Partitioning
 from subgraphkit.testing import light_models
 from tests.fakes import backend_of
 from tests.models import skip_if_large
 
 
-def random_half(seed: int) -> type[sk.Backend]:
+def random_half(seed):
     """Make a backend that claims nodes by lot and runs them where everything else runs."""
     lot = random.Random(seed)
     share = lot.choice([0.1, 0.5, 0.9])
@@ -26,11 +22,11 @@ def random_half(seed: int) -> type[sk.Backend]:
     class ByLot(sk.SubgraphSelector):
         stateless = True
 
-        def select(self, node: sk.Node) -> bool:
+        def select(self, node):
             return random.Random(f"{seed} {node.id}").random() < share
 
     class Half(sk.SubgraphProperty):
-        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+        def create_selector(self, graph):
             return ByLot()
 
     Half.connectivity = connectivity
@@ -41,7 +37,7 @@ Network = tuple[onnx.ModelProto, dict[str, np.ndarray]]
 
 
 @pytest.fixture(scope="module", params=light_models.LIGHT_MODELS)
-def network(request: pytest.FixtureRequest) -> Network:
+def network(request):
     skip_if_large(request.param, request.config)
     proto = light_models.seeded_model(request.param)
     return proto, light_models.seeded_feeds(proto)
@@ -55,7 +51,7 @@ def test_a_model_cut_at_random_computes_the_same_bits(network, pytestconfig):
             np.testing.assert_array_equal(got, expected)
 
 
-def results(proto: Any, feeds: dict[str, np.ndarray], cut_count: int) -> Iterator[list[np.ndarray]]:
+def results(proto, feeds, cut_count):
     """Run a model whole, and then cut at random again and again."""
     bound = sk.bind(sk.load(proto), backend="numpy")
     yield run(sk.partition(bound), feeds)
@@ -63,7 +59,7 @@ def results(proto: Any, feeds: dict[str, np.ndarray], cut_count: int) -> Iterato
         yield run(partitioning, feeds)
 
 
-def cuts(bound: BoundGraph) -> Iterator[Partitioning]:
+def cuts(bound):
     """Cut a model; where the lot takes no node there is no cut."""
     for seed in count():
         partitioning = sk.partition(bound, [random_half(seed), "numpy"])
@@ -71,6 +67,6 @@ def cuts(bound: BoundGraph) -> Iterator[Partitioning]:
             yield partitioning
 
 
-def run(partitioning: Partitioning, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+def run(partitioning, feeds):
     with sk.Session(sk.plan(partitioning, sk.compile_subgraphs(partitioning))) as session:
         return session.run(None, feeds)

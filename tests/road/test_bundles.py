@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,12 +32,12 @@ print(json.dumps([[one.id, one.backend] for one in session.partitioning.subgraph
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def place(tmp_path, monkeypatch):
     """Work in a folder of the test."""
     monkeypatch.chdir(tmp_path)
 
 
-def _constraints() -> dict[str, Any]:
+def _constraints():
     """Give every backend a part: pooling to ONNX Runtime, Relu to NumPy, the rest to OpenVINO."""
     return {"exclusions": {"openvino": ["MaxPool", "Relu"], "onnxruntime": ["Relu"]}}
 

@@ -4,7 +4,6 @@ An operator alone says little of its types: it is the next one that asks for the
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -20,7 +19,7 @@ from subgraphkit.binding import bind
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.onnx_io import load
 from subgraphkit.onnx_io.protos import write_value_info
-from subgraphkit.types import DataType, MapType, SequenceType, TensorType, ValueType
+from subgraphkit.types import DataType, MapType, SequenceType, TensorType
 from tests.unit.onnx_io.microsoft_cases import CASES
 
 OLDEST_WITH_SHAPE_INPUT = 5
@@ -37,7 +36,7 @@ class Case:
     opsets: tuple[tuple[str, int], ...]
 
     @property
-    def label(self) -> str:
+    def label(self):
         versions = dict(self.opsets)
         return f"{self.node.domain}::{self.node.op_type} in {versions[self.node.domain]}"
 
@@ -51,7 +50,7 @@ class Follower:
     twice: bool = False
 
 
-def type_of(value: Any) -> ValueType:
+def type_of(value):
     if isinstance(value, list):
         return SequenceType(type_of(value[0]) if value else TensorType(DataType.FLOAT))
     if isinstance(value, dict):
@@ -64,7 +63,7 @@ def type_of(value: Any) -> ValueType:
 
 
 @lru_cache(maxsize=1)
-def versions() -> dict[tuple[str, str], list[int]]:
+def versions():
     """Return all versions of every operator, by domain and name."""
     found = defaultdict(list)
     for schema in defs.get_all_schemas_with_history():
@@ -72,14 +71,14 @@ def versions() -> dict[tuple[str, str], list[int]]:
     return found
 
 
-def newest(schema: defs.OpSchema) -> int:
+def newest(schema):
     """Return the newest operator set in which a version of an operator is in force."""
     own = schema.since_version
     later = [version for version in versions()[schema.domain, schema.name] if version > own]
     return min(later) - 1 if later else defs.C.schema_version_map()[schema.domain][1]
 
 
-def standard_cases(count: int) -> Iterator[Case]:
+def standard_cases(count):
     for schema in schemas():
         for opset in {schema.since_version, newest(schema)}:
             for template in islice(fitting(schema), count):
@@ -87,13 +86,13 @@ def standard_cases(count: int) -> Iterator[Case]:
                 yield Case(template.node, template.inputs, tuple(opsets.items()))
 
 
-def microsoft_cases() -> Iterator[Case]:
+def microsoft_cases():
     for case in CASES:
         opsets = tuple((entry.domain, entry.version) for entry in case.model.opset_import)
         yield Case(case.model.graph.node[0], case.inputs, opsets)
 
 
-def fitting_followers(type_: ValueType | None) -> tuple[Follower, ...]:
+def fitting_followers(type_):
     """Return the operators that may follow a value of a type."""
     if isinstance(type_, SequenceType):
         return (Follower("SequenceLength"),)
@@ -116,7 +115,7 @@ def fitting_followers(type_: ValueType | None) -> tuple[Follower, ...]:
     return tuple(found)
 
 
-def followed(case: Case, followers: dict[str, tuple[Follower, ...]]) -> onnx.ModelProto:
+def followed(case, followers):
     """Return a model of the node with operators behind its outputs."""
     nodes, stored, made = [case.node], {}, []
     for value, behind in followers.items():
@@ -139,7 +138,7 @@ def followed(case: Case, followers: dict[str, tuple[Follower, ...]]) -> onnx.Mod
     )
 
 
-def node_of(follower: Follower, value: str, opset: int) -> tuple[NodeProto, dict[str, Any]]:
+def node_of(follower, value, opset):
     op_type, made = follower.op_type, f"{value}_{follower.op_type}"
     inputs = [value, value] if follower.twice else [value]
     attributes: dict[str, Any] = {"axis": 0} if op_type in {"Concat", "Softmax"} else {}
@@ -151,7 +150,7 @@ def node_of(follower: Follower, value: str, opset: int) -> tuple[NodeProto, dict
     return helper.make_node(op_type, [*inputs, *stored], [made], **attributes), stored
 
 
-def binds(model: onnx.ModelProto) -> bool:
+def binds(model):
     try:
         bind(load(model))
     except SubgraphkitError:
@@ -159,7 +158,7 @@ def binds(model: onnx.ModelProto) -> bool:
     return True
 
 
-def opens(model: onnx.ModelProto) -> bool:
+def opens(model):
     options = ort.SessionOptions()
     options.log_severity_level = 4
     try:
@@ -169,7 +168,7 @@ def opens(model: onnx.ModelProto) -> bool:
     return True
 
 
-def faults(case: Case) -> tuple[int, int, list[str]]:
+def faults(case):
     """Return how many followers were tried, how many bound, and what ought to have bound."""
     alone = followed(case, {})
     if not binds(alone):

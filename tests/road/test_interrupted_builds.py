@@ -13,8 +13,6 @@ import subprocess
 import sys
 import time
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -64,19 +62,19 @@ ENDING = "sys.exit(main())"
 class _Builds:
     """Builds of one model on one backend, each in a process and with a cache of its own."""
 
-    def __init__(self, model: Path, backend: str, folder: Path) -> None:
+    def __init__(self, model, backend, folder):
         self.model, self.backend, self._folder = model, backend, folder
         self._count = 0
         self.late: list[float] = []
 
-    def note(self, what: str, after: float, late: float, status: int) -> None:
+    def note(self, what, after, late, status):
         """Keep how long a build went on after it was told to end, and tell of it."""
         self.late.append(late)
         sys.stdout.write(f"{self.backend}: {what} after {after:.3f} s, ")
         sys.stdout.write(f"ended {late:.2f} s later with status {status}\n")
         sys.stdout.flush()
 
-    def begun(self, limit: float | None = None) -> "subprocess.Popen[bytes]":
+    def begun(self, limit=None):
         """Return a process that hears signals from now on."""
         self._count += 1
         self.cache = self._folder / str(self._count)
@@ -97,7 +95,7 @@ class _Builds:
             time.sleep(0.002)
         return process
 
-    def ended(self, process: "subprocess.Popen[bytes]", seconds: float) -> str:
+    def ended(self, process, seconds):
         """Return what a process has said that is to end soon."""
         try:
             process.wait(seconds)
@@ -108,7 +106,7 @@ class _Builds:
         return self._said.read_text()
 
     @cached_property
-    def reference(self) -> tuple[dict[str, Any], list[Any]]:
+    def reference(self):
         """What to feed the model, and what it gives then."""
         with sk.InferenceSession(self.model, "numpy", cache=False) as session:
             shapes = {
@@ -118,7 +116,7 @@ class _Builds:
             feeds = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
             return feeds, list(session.run(None, feeds))
 
-    def left(self) -> tuple[list[str], list[str]]:
+    def left(self):
         """Return the engines that are sound, and everything else that should not be there."""
         folder = self.cache / "engines"
         if not folder.is_dir():
@@ -131,12 +129,12 @@ class _Builds:
 
 
 @pytest.fixture
-def instants(pytestconfig: pytest.Config) -> int:
+def instants(pytestconfig):
     return int(pytestconfig.getoption("--interrupted-builds"))
 
 
 @pytest.fixture(params=BACKENDS)
-def builds(request: pytest.FixtureRequest, instants: int, tmp_path: Path) -> _Builds:
+def builds(request, instants, tmp_path):
     name = request.param.partition(":")[0]
     pytest.importorskip(f"subgraphkit_{name}")
     if name == "tensorrt":
@@ -168,7 +166,7 @@ def test_a_build_ends_soon_at_any_instant_and_leaves_the_cache_clean(builds, ins
     assert max(builds.late, default=0.0) <= PATIENCE, builds.late
 
 
-def _strike(builds: _Builds, after: float) -> None:
+def _strike(builds, after):
     """Interrupt a build, and note how long it took to end, unless it was over."""
     process = builds.begun()
     try:
@@ -181,7 +179,7 @@ def _strike(builds: _Builds, after: float) -> None:
     _check(builds, process.returncode, builds.ended(process, PATIENCE))
 
 
-def _limit(builds: _Builds, limit: float) -> None:
+def _limit(builds, limit):
     """Limit the time of a build, and note how much more it took, if it did."""
     process = builds.begun(limit)
     said = builds.ended(process, 2 * ENDLESS)  # all that is before is in it
@@ -193,7 +191,7 @@ def _limit(builds: _Builds, limit: float) -> None:
         builds.note("time limit", limit, late, process.returncode)
 
 
-def _check(builds: _Builds, status: int, said: str) -> None:
+def _check(builds, status, said):
     # Before Python hears signals at all, Ctrl-C ends a process as it does any.
     # Python 3.11 has Ctrl-C look like a fault of a class being made, and so of a library it is in.
     assert status in {0, INTERRUPTED, TIMED_OUT, BROKEN, -signal.SIGINT}, said

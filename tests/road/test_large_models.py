@@ -1,6 +1,5 @@
 """Models too large for one protobuf message."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,14 @@ NBYTES = ROWS * WIDTH * 4
 COUNTERS = Path("/proc/self/io")
 
 
-def bytes_read() -> int:
+def bytes_read():
     """Return how many bytes this process has read through system calls."""
     lines = COUNTERS.read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("rchar:")))
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> Iterator[Path]:
+def large(tmp_path):
     """A table of more than 2 GiB in a sparse file, of which one row is not zero."""
     assert NBYTES > 2**31
     table = tmp_path / "table.bin"

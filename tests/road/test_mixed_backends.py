@@ -4,7 +4,7 @@ Of the backends in ``MIX`` those take part that are installed; numpy takes what 
 """
 
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import subgraphkit as sk
 from subgraphkit.backend import Traits
 from subgraphkit.comparing import compare_values
 from subgraphkit.partitioning import Constraints
-from subgraphkit.planning import Plan
 from subgraphkit.testing import light_models as light
 from tests.fakes import claiming
 from tests.models import parsed
@@ -33,28 +32,28 @@ class _Recorded(sk.SubgraphOperator):
 
     traits = Traits(minds_memory=True)
 
-    def __init__(self, inner: sk.SubgraphOperator) -> None:
+    def __init__(self, inner):
         self.inner = inner
         self.given: Sequence[Any] = ()
         self.gave: Sequence[Any] = ()
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         self.given = list(inputs)
         self.gave = list(self.inner.run(inputs, outputs))
         return self.gave
 
-    def close(self) -> None:
+    def close(self):
         self.inner.close()
 
 
-def _recorded(plan: Plan) -> tuple[Plan, list[_Recorded]]:
+def _recorded(plan):
     recorded = [_Recorded(step.operator) for step in plan.steps]
     for index, operator in enumerate(recorded):
         plan = plan.with_operator(index, operator)
     return plan, recorded
 
 
-def _check_nothing_is_copied(plan: Plan, recorded: list[_Recorded]) -> int:
+def _check_nothing_is_copied(plan, recorded):
     """Check that every reader got the very object its maker returned; return how many did."""
     made: dict[str, Any] = {}
     handed_over = 0
@@ -67,7 +66,7 @@ def _check_nothing_is_copied(plan: Plan, recorded: list[_Recorded]) -> int:
     return handed_over
 
 
-def _mix() -> list[str]:
+def _mix():
     installed = {record.name for record in sk.list_backends()}
     present = [name for name in MIX if name in installed]
     if len(present) < 3:
@@ -76,10 +75,10 @@ def _mix() -> list[str]:
     return present
 
 
-def _dealt_out(model: Any, backends: list[str]) -> sk.Session:
+def _dealt_out(model, backends):
     """Make a session in which the backends take turns along the model, a few nodes each."""
 
-    def is_for_others(place: int) -> Callable[[sk.Node], bool]:
+    def is_for_others(place):
         return lambda node: node.id // NODES_IN_A_ROW % len(backends) != place
 
     bound = sk.bind(sk.load(model), backend=",".join(backends))
@@ -123,7 +122,7 @@ def test_libraries_hand_their_arrays_over_without_copies():
                 assert _unaligned(operator.gave) == [], f"TVM would copy what {step} hands over"
 
 
-def _unaligned(arrays: Sequence[Any]) -> list[int]:
+def _unaligned(arrays):
     """Return the addresses of large arrays that are no multiples of 64."""
     addresses = [array.ctypes.data for array in arrays if array.nbytes > SMALL]
     return [address for address in addresses if address % 64]

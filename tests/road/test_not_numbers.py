@@ -39,7 +39,7 @@ _CALLS: Final = (
 _BACKENDS: Final = ("onnxruntime", "openvino", "onednn")
 
 
-def _model(calls: dict[str, str]) -> onnx.ModelProto:
+def _model(calls):
     """Return a model with an input and an output for each operator, so that none is fused."""
     inputs = ", ".join(f"float[1,2,9,8] x{place}" for place in range(len(calls)))
     outputs = ", ".join(f"float y{place}" for place in range(len(calls)))
@@ -59,7 +59,7 @@ def _model(calls: dict[str, str]) -> onnx.ModelProto:
     return model
 
 
-def _feeds() -> list[np.ndarray[Any, np.dtype[np.float32]]]:
+def _feeds():
     rng, found = np.random.default_rng(0), []
     for places in ([(0, 0)], [(8, 7)], [(4, 3)], [(3, at) for at in range(8)]):
         x = rng.uniform(-2, 2, (1, 2, 9, 8)).astype(np.float32)
@@ -69,7 +69,7 @@ def _feeds() -> list[np.ndarray[Any, np.dtype[np.float32]]]:
     return found
 
 
-def _lost(backend: str, policy: str) -> tuple[set[str], frozenset[str]]:
+def _lost(backend, policy):
     """Return the operators behind which NaN is elsewhere than on the NumPy backend, and the claim.
 
     The second is what the backend declares.

@@ -16,7 +16,7 @@ _RECURRENT = (
 _WINDOW = "g (float[1,1,N] x) => (float[1,1,M] y) <float[1,1,4] w = {{1, 2, 3, 4}}> {{ y = {op} }}"
 
 
-def _recurrent(op: str, gates: int) -> str:
+def _recurrent(op, gates):
     w, r = (", ".join(["0.1"] * count * gates) for count in (3, 2))
     return _RECURRENT.format(op=op, gates=gates, w=w, r=r)
 

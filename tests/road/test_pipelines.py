@@ -1,7 +1,5 @@
 """Pipelines of scikit-learn and LightGBM predict here what they predict there."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module", params=PIPELINES, ids=lambda pipeline: pipeline.name)
-def trained(request: pytest.FixtureRequest) -> tuple[Pipeline, Any, Any]:
+def trained(request):
     pipeline: Pipeline = request.param
     model = pipeline.make().fit(pipeline.x, pipeline.y)
     return pipeline, model, pipeline.converted(model)
@@ -34,7 +32,7 @@ def test_a_pipeline_predicts_what_it_was_trained_to(trained, backend):
         compare_chances(outputs[1], model.predict_proba(rows), model.classes_.tolist())
 
 
-def compare_chances(found: Any, expected: Any, classes: list[Any]) -> None:
+def compare_chances(found, expected, classes):
     if isinstance(found, list):
         assert all(list(row) == classes for row in found)
         assert {type(number) for row in found for number in row.values()} == {float}

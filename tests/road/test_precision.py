@@ -1,10 +1,7 @@
 """Real networks in fp16, bf16 and int8 on three backends, within the bounds the docs state."""
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
-import onnx
 import pytest
 
 import subgraphkit as sk
@@ -25,11 +22,11 @@ BYTES = {"fp16": 0.52, "bf16": 0.52, "int8": 0.97}
 
 
 @pytest.fixture(scope="module")
-def known() -> Callable[[str], tuple[onnx.ModelProto, list[Any], Any]]:
+def known():
     """Return what gives a network, three batches, and the ranges of two; each is made once."""
 
     @cache
-    def made(name: str) -> tuple[onnx.ModelProto, list[Any], Any]:
+    def made(name):
         model = light_models.seeded_model(name)
         batches = [light_models.seeded_feeds(model, seed) for seed in range(3)]
         return model, batches, calibrate(model, batches[:2], backend="onnxruntime")
@@ -37,7 +34,7 @@ def known() -> Callable[[str], tuple[onnx.ModelProto, list[Any], Any]]:
     return made
 
 
-def _check(outputs: Any, bounds: tuple[float, float]) -> None:
+def _check(outputs, bounds):
     for one in outputs:
         assert one.snr_db >= bounds[0]
         assert one.cosine >= bounds[1]

@@ -29,7 +29,7 @@ NAMES_NODES = {
 """Which rows inside name nodes of the model; ONNX Runtime puts reorders of its own between."""
 
 
-def network() -> onnx.ModelProto:
+def network():
     model = parsed(NETWORK)
     rng = np.random.default_rng(1)
     for name, shape in (("k", (4, 4, 3, 3)), ("w", (4, 4))):

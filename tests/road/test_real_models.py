@@ -22,14 +22,14 @@ ABSOLUTE = 1e-5
 SCORES = {"squeezenet": "r65"}
 
 
-def _settings(name: str) -> dict[str, Any]:
+def _settings(name):
     """Return the tolerances of the official test."""
     folder = light.light_model_path(name).parents[1] / "real" / f"test_{name}"
     settings: dict[str, Any] = json.loads((folder / "data.json").read_text())
     return settings
 
 
-def _expected(name: str) -> Any:
+def _expected(name):
     path: Path = light.light_model_path(name)
     tensor = onnx.TensorProto.FromString(path.with_name(f"{path.stem}_output_0.pb").read_bytes())
     return onnx.numpy_helper.to_array(tensor)
@@ -53,7 +53,7 @@ def test_a_model_as_shipped_passes_the_official_test(name):
     )
 
 
-def _check_agreement(answer: Any, expected: Any) -> None:
+def _check_agreement(answer, expected):
     assert answer.shape == expected.shape
     assert answer.dtype == expected.dtype
     # A network that answers the same for everything would agree with anybody.

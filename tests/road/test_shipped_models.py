@@ -1,6 +1,5 @@
 """Networks that other people's packages ship, with dimensions open, beside ONNX Runtime."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,17 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> str:
+def backend(request):
     pytest.importorskip(f"subgraphkit_{request.param}")
     return str(request.param)
 
 
-def pictures(*sizes: tuple[int, int, int]) -> Iterator[np.ndarray]:
+def pictures(*sizes):
     for count, height, width in sizes:
         yield RNG.standard_normal((count, 3, height, width), np.float32)
 
 
-def regions(session: sk.InferenceSession) -> list[str]:
+def regions(session):
     return [subgraph.backend for subgraph in session.partitioning.subgraphs]
 
 

@@ -1,9 +1,6 @@
 """Fixtures of the tests of engines: models as files, and one Ray for all of them."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -20,7 +17,7 @@ STORE = 300 << 20
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory):
     """A folder of models: negation by rows, the same for 8 rows, and one that takes its time."""
     folder = tmp_path_factory.mktemp("models")
     for name, text in MODELS.items():
@@ -66,7 +63,7 @@ MODELS = {
 
 
 @pytest.fixture(scope="session")
-def ray() -> Iterator[Any]:
+def ray():
     """Ray on this machine, with two processors."""
     engine = pytest.importorskip("ray", reason="Ray is not installed: make serving")
     engine.init(num_cpus=2, include_dashboard=False, object_store_memory=STORE, log_to_driver=False)

@@ -3,7 +3,6 @@
 import json
 import re
 from importlib import import_module
-from typing import Any
 
 import pytest
 
@@ -26,17 +25,17 @@ QUANTITY = {
 QUANTITIES = {"type": "object", "additionalProperties": QUANTITY}
 
 
-def _object(*required: str, **properties: Any) -> dict[str, Any]:
+def _object(*required, **properties):
     """Return the schema of an object with these fields and no others, so that none is misspelt."""
     closed = {"properties": properties, "required": list(required), "additionalProperties": False}
     return {"type": "object", **closed}
 
 
-def _list(item: dict[str, Any]) -> dict[str, Any]:
+def _list(item):
     return {"type": "array", "items": item, "minItems": 1}
 
 
-def _document(version: str, **spec: Any) -> dict[str, Any]:
+def _document(version, **spec):
     stated = {"apiVersion": {"const": f"serving.kserve.io/{version}"}, "kind": TEXT}
     return _object(*stated, "metadata", "spec", **stated, metadata=_object("name", name=TEXT),
                    spec=_object(*list(spec)[:1], **spec))  # fmt: skip
@@ -89,7 +88,7 @@ SCHEMAS = {
 
 
 @pytest.fixture
-def manifest() -> dict[str, Any]:
+def manifest():
     documents = list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
     return {document["kind"]: document for document in documents}
 

@@ -4,8 +4,6 @@ import asyncio
 import gzip
 import json
 import zlib
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -23,11 +21,11 @@ from tests.models import parsed
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 
 
-def text(models: Path, name: str) -> str:
+def text(models, name):
     return sk.SessionSpec.of(models / f"{name}.onnx", backend="numpy", threads=1).to_json()
 
 
-def ask(models: Models, path: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
+def ask(models, path, body=b"", **headers):
     """Ask once, outside of a loop; JSON is read."""
     method = "POST" if path.endswith("infer") else "GET"
     status, found, sent = asyncio.run(answer(models, method, path, headers, body))
@@ -35,7 +33,7 @@ def ask(models: Models, path: str, body: bytes = b"", **headers: str) -> tuple[i
 
 
 @pytest.fixture
-def served(models: Path) -> Models:
+def served(models):
     made = Models()
     specs = {name: text(models, name) for name in ("negation", "doubling")}
     asyncio.run(made.exchange(specs))
@@ -99,7 +97,7 @@ def test_a_model_is_named_where_there_are_several(served):
     assert np.array_equal(asyncio.run(served.find("doubling").run({"x": X}))[0], X + X)
 
 
-async def _exchanged_meanwhile(before: str, after: str) -> None:
+async def _exchanged_meanwhile(before, after):
     served = Models()
     await served.exchange({"m": before})
     old = served.find("m")
@@ -118,7 +116,7 @@ def test_an_exchange_lets_requests_end_where_they_began(models):
     asyncio.run(_exchanged_meanwhile(text(models, "negation"), text(models, "doubling")))
 
 
-async def _pinged_meanwhile(specs: dict[str, str]) -> None:
+async def _pinged_meanwhile(specs):
     served = Models()
     await served.exchange(specs)
     for after in ({"m": one} for one in specs.values()):
@@ -154,15 +152,13 @@ def test_what_cannot_be_opened_leaves_everything_as_it_was(served, models, tmp_p
     assert ask(served, "/v2/models/new")[0] == 404
 
 
-def posted(
-    models: Models, body: bytes, model: str = "doubling", **headers: str
-) -> tuple[int, Any, Any]:
+def posted(models, body, model="doubling", **headers):
     path = f"/v2/models/{model}/infer"
     status, said, sent = asyncio.run(answer(models, "POST", path, headers, body))
     return status, said, json.loads(sent)
 
 
-def asking(**parameters: Any) -> bytes:
+def asking(**parameters):
     x = {"name": "x", "datatype": "FP32", "shape": [2, 4], "data": X.tolist()}
     return json.dumps({"inputs": [x], "parameters": parameters}).encode()
 
@@ -208,7 +204,7 @@ def test_a_loop_that_never_ends_is_ended_and_others_are_answered(tmp_path, model
     n = {"name": "n", "datatype": "INT64", "shape": [], "data": [2**60]}
     body = json.dumps({"inputs": [x, n], "parameters": {"timeout": 500_000}}).encode()
 
-    async def ask_all() -> list[Any]:
+    async def ask_all():
         asked = [answer(served, "POST", "/v2/models/m/infer", {}, body) for _ in range(2)]
         others = [answer(served, "POST", "/v2/models/one/infer", {}, asking()) for _ in range(8)]
         return await asyncio.gather(*asked, *others)
@@ -218,7 +214,7 @@ def test_a_loop_that_never_ends_is_ended_and_others_are_answered(tmp_path, model
 
 
 def test_a_server_that_drains_answers_what_it_has_begun_and_refuses_the_rest(served):
-    async def drain() -> Any:
+    async def drain():
         path = "/v2/models/doubling/infer"
         begun = asyncio.create_task(answer(served, "POST", path, {}, asking()))
         await asyncio.sleep(0)
@@ -249,7 +245,7 @@ def test_a_server_says_which_models_it_has_and_what_they_did(served):
 
 
 def test_models_of_one_folder_are_loaded_and_unloaded_by_name(served, models, tmp_path):
-    def changed(verb: str, name: str, body: bytes = b"{}") -> tuple[int, str]:
+    def changed(verb, name, body=b"{}"):
         path = f"/v2/repository/models/{name}/{verb}"
         status, _, said = asyncio.run(answer(served, "POST", path, {}, body))
         return status, said.decode()

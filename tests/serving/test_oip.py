@@ -3,7 +3,6 @@
 import json
 import random
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -19,21 +18,21 @@ from subgraphkit.testing.small_models import model_of
 SHAPES = [(), (0,), (3,), (2, 0, 5), (2, 3)]
 
 
-def _body(*inputs: dict[str, Any], data: bytes = b"", **others: Any) -> tuple[bytes, str]:
+def _body(*inputs, data=b"", **others):
     text = json.dumps({"inputs": inputs, **others}).encode()
     return text + data, str(len(text))
 
 
-def _x(**fields: Any) -> dict[str, Any]:
+def _x(**fields):
     return {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]} | fields
 
 
-def _binary(size: Any, **fields: Any) -> dict[str, Any]:
+def _binary(size, **fields):
     described = {"name": "x", "datatype": "FP32", "shape": [2]}
     return described | {"parameters": {"binary_data_size": size}} | fields
 
 
-def _drawn(datatype: str, shape: tuple[int, ...], draw: np.random.Generator) -> Any:
+def _drawn(datatype, shape, draw):
     dtype = DATATYPES[datatype][1]
     if datatype == "BYTES":
         words = draw.choice(np.array(["", "\N{SNOWMAN}\0", "plain", "x" * 300], object), shape)
@@ -44,7 +43,7 @@ def _drawn(datatype: str, shape: tuple[int, ...], draw: np.random.Generator) -> 
     return raw.reshape(-1).view(dtype).reshape(shape)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one, other):
     if one.dtype == object:
         return one.shape == other.shape and one.tolist() == other.tolist()
     same = (one.dtype, one.shape) == (other.dtype, other.shape)
@@ -254,7 +253,7 @@ def test_a_request_that_is_wrong_is_an_error_of_the_caller_that_says_what(case):
     assert json.loads(answer)["error"] == str(caught.value)
 
 
-def _mutants(count: int) -> Iterator[tuple[bytes, str | None]]:
+def _mutants(count):
     draw = random.Random(12)
     arrays = np.random.default_rng(3)
     seeds = [_body(_x(), id="a", outputs=[{"name": "y"}])]

@@ -1,7 +1,6 @@
 """The codec against ``tritonclient``, which most clients are written with."""
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +20,14 @@ ARRAYS = {
 
 
 @pytest.fixture
-def client() -> ModuleType:
+def client():
     found: ModuleType = pytest.importorskip(
         "tritonclient.http", reason="tritonclient is not installed: pip install subgraphkit[oip]"
     )
     return found
 
 
-def _described(client: ModuleType, datatype: str, *, binary: bool) -> Any:
+def _described(client, datatype, *, binary):
     array = ARRAYS[datatype]
     described = client.InferInput("x", list(array.shape), datatype)
     described.set_data_from_numpy(array, binary_data=binary)

@@ -3,8 +3,6 @@
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from tests.serving.recipes import SECONDS, expected_of, prepare, run_script, spe
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return prepare(tmp_path_factory.mktemp("recipes"))
 
 
@@ -23,7 +21,7 @@ def test_a_pool_of_processes_answers_as_one_process_does(folder):
     np.testing.assert_allclose(answers, expected_of(folder), rtol=1e-5, atol=1e-6)
 
 
-def _answer(spec: sk.SessionSpec, feeds: dict[str, Any]) -> Any:
+def _answer(spec, feeds):
     return spec.get().run(None, feeds)[0]
 
 
@@ -56,7 +54,7 @@ def test_joblib_sends_a_session_in_a_closure_as_its_spec(folder):
     spec, batches = spec_of(folder), np.split(np.load(folder / "rows.npy"), 4)
     with spec.open() as session:
 
-        def closed_over(fed: dict[str, Any]) -> Any:
+        def closed_over(fed):
             return session.run(None, fed)[0]
 
         assert len(cloudpickle.dumps(closed_over)) < 4096

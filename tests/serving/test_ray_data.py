@@ -6,8 +6,6 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,11 +30,11 @@ _PER_KILL = 40
 
 
 @pytest.fixture(scope="module")
-def dataset(ray: Any) -> Callable[..., Any]:
+def dataset(ray):
     """Make a dataset of rows with a key, in blocks."""
     ray.data.DataContext.get_current().enable_progress_bars = False
 
-    def made(count: int, blocks: int = 4) -> Any:
+    def made(count, blocks=4):
         x = np.random.default_rng(0).random((count, 4), np.float32)
         rows = [{"id": place, "x": one} for place, one in enumerate(x)]
         return ray.data.from_items(rows, override_num_blocks=min(blocks, count))
@@ -44,7 +42,7 @@ def dataset(ray: Any) -> Callable[..., Any]:
     return made
 
 
-def spec(models: Path, name: str) -> sk.SessionSpec:
+def spec(models, name):
     return sk.SessionSpec.of(models / f"{name}.onnx", backend="numpy", threads=1)
 
 
@@ -122,7 +120,7 @@ def test_actors_that_are_killed_lose_nothing_and_double_nothing(models, dataset,
     assert len(killed) == kills
 
 
-def _kill(kills: int, killed: list[int], over: threading.Event) -> None:
+def _kill(kills, killed, over):
     """Kill actors of this process's Ray, each a moment after it was first seen at work."""
     while len(killed) < kills and not over.wait(0.2):
         for pid in ray_processes("ray::MapWorker", ".submit"):

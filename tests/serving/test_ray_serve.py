@@ -11,9 +11,7 @@ import urllib.error
 import urllib.request
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,19 +35,19 @@ X = np.arange(8, dtype=np.float32).reshape(2, 4)
 BURST = 60
 
 
-def spec(models: Path, name: str) -> sk.SessionSpec:
+def spec(models, name):
     return sk.SessionSpec.of(models / f"{name}.onnx", backend="numpy", threads=1)
 
 
 def test_a_model_is_found_by_whatever_name_it_has(models):
-    async def asked(name: str) -> int:
+    async def asked(name):
         from starlette.requests import Request  # noqa: PLC0415 (imported where it is installed)
 
         replica = Replica()
         await replica.reconfigure({"models": {name: spec(models, "negation").to_json()}})
         scope = {"type": "http", "method": "GET", "path": f"/v2/models/{name}", "headers": []}
 
-        async def receive() -> dict[str, Any]:
+        async def receive():
             return {"type": "http.request", "body": b"", "more_body": False}
 
         answer = await replica(Request(scope, receive))
@@ -60,7 +58,7 @@ def test_a_model_is_found_by_whatever_name_it_has(models):
 
 
 @pytest.fixture(scope="module")
-def serve(ray: Any) -> Iterator[Any]:
+def serve(ray):
     """Serve, listening at a port that is free."""
     from ray import serve as engine  # noqa: PLC0415 (imported where it is installed)
 
@@ -78,14 +76,14 @@ def serve(ray: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def handle(serve: Any, models: Path) -> Any:
+def handle(serve, models):
     """Two models in one application, with batches, bounds and a light load."""
     specs = {name: spec(models, name) for name in ("negation", "doubling")}
     made = deployment(specs, max_batch=4, max_queued_requests=1000, max_body_bytes=1 << 20)
     return serve.run(made.bind(), name="two", route_prefix="/")
 
 
-def ask(serve: Any, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any, bytes]:
+def ask(serve, path, body=None, **headers):
     asked = urllib.request.Request(f"{serve.address}{path}", body, headers)
     try:
         with urllib.request.urlopen(asked, timeout=60) as answer:
@@ -94,7 +92,7 @@ def ask(serve: Any, path: str, body: bytes | None = None, **headers: str) -> tup
         return error.code, error.headers, error.read()
 
 
-def infer(serve: Any, path: str, feeds: dict[str, Any], *, binary: bool) -> tuple[int, Any, bytes]:
+def infer(serve, path, feeds, *, binary):
     sent = oip.encode_request(oip.InferenceRequest(feeds, binary=binary))
     return ask(serve, f"{path}/infer", sent.body, **sent.headers)
 
@@ -202,7 +200,7 @@ def test_updates_in_use_refuse_nothing_and_stay_in_their_process(serve, models, 
         spec(models, name).digest[:12]: sign for name, sign in (("negation", -1), ("doubling", 2))
     }
 
-    def run(name: str) -> Any:
+    def run(name):
         made = deployment(spec(models, name), name="m", max_queued_requests=1000)
         return serve.run(made.bind(), name="updated", route_prefix="/updated")
 
@@ -211,7 +209,7 @@ def test_updates_in_use_refuse_nothing_and_stay_in_their_process(serve, models, 
     counts: Counter[Any] = Counter()
     over = False
 
-    def load() -> None:
+    def load():
         while not over:
             status, headers, body = infer(serve, "/updated/v2/models/m", {"x": X}, binary=True)
             if status != 200:

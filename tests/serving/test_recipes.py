@@ -7,10 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -23,7 +20,7 @@ from tests.serving.recipes import RECIPES, SECONDS, expected_of, prepare, run_sc
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return prepare(tmp_path_factory.mktemp("recipes"))
 
 
@@ -44,7 +41,7 @@ def test_dask_answers_blocks_in_processes(folder):
 
 
 @pytest.fixture
-def web(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def web(folder, monkeypatch):
     """Serve the FastAPI application, as a test client does, from start-up to shut-down."""
     pytest.importorskip("fastapi", reason="FastAPI is not installed; see make serving")
     client = pytest.importorskip("fastapi.testclient", reason="httpx is not installed")
@@ -73,10 +70,10 @@ def test_fastapi_answers_bad_rows_with_400_and_stays_healthy(web):
 ], ids=lambda value: value.code if isinstance(value, Exception) else str(value))  # fmt: skip
 def test_fastapi_says_whose_fault_an_error_is(web, monkeypatch, error, status):
     class Failing:
-        async def arun(self, feeds: Any, **how: Any) -> Any:
+        async def arun(self, feeds, **how):
             raise error
 
-        def ping(self) -> None:
+        def ping(self):
             raise error
 
     monkeypatch.setattr(web.app.state, "session", Failing())
@@ -105,7 +102,7 @@ def test_bentoml_answers_rows(folder):
 
 
 @contextmanager
-def _served(command: list[str], folder: Path, ready: str) -> Iterator[str]:
+def _served(command, folder, ready):
     """Start a server in a group of its own, wait until it answers, and end it and its group."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -137,7 +134,7 @@ def _served(command: list[str], folder: Path, ready: str) -> Iterator[str]:
         server.wait()
 
 
-def _answers(url: str) -> bool:
+def _answers(url):
     try:
         with urlopen(url, timeout=SECONDS):
             return True
@@ -145,7 +142,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _post(url: str, document: Any) -> tuple[int, Any]:
+def _post(url, document):
     headers = {"Content-Type": "application/json"}
     try:
         with urlopen(Request(url, json.dumps(document).encode(), headers), timeout=SECONDS) as got:

@@ -1,8 +1,5 @@
 """Tables go through a session row by row, or it is said why they cannot."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -11,11 +8,11 @@ from subgraphkit.errors import InputError
 from subgraphkit.serving.rows import Rows
 
 
-def session(models: Path, name: str) -> sk.InferenceSession:
+def session(models, name):
     return sk.InferenceSession(models / f"{name}.onnx", "numpy")
 
 
-def table(count: int) -> dict[str, Any]:
+def table(count):
     return {"id": np.arange(count), "x": np.arange(4.0 * count, dtype=np.float32).reshape(-1, 4)}
 
 
@@ -58,7 +55,7 @@ def test_lists_and_text_are_rows_as_well(models):
     assert Rows(session(models, "text"))({"s": words})["t"].tolist() == ["so", "long"]
 
 
-def ragged(*rows: Any) -> dict[str, Any]:
+def ragged(*rows):
     column = np.empty(len(rows), object)
     column[:] = rows
     return {"x": column}

@@ -1,7 +1,5 @@
 """``deploy serve`` starts an engine for this machine alone, and ends it whatever happens."""
 
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +17,7 @@ class Engine:
 
     SERVICE = "service"
 
-    def __init__(self, problem: str = "") -> None:
+    def __init__(self, problem=""):
         self.done: list[str] = []
         self.draining: list[bool] = []
         self.http: dict[str, Any] = {}
@@ -27,43 +25,43 @@ class Engine:
         self.specs: dict[str, Any] = {}
         self._problem = problem
 
-    def init(self, **_: Any) -> None:
+    def init(self, **_):
         self.done.append("init")
         if self._problem == "init":
             raise Exception("The current node timed out\nduring startup")  # noqa: TRY002 (Ray's)
 
-    def is_initialized(self) -> bool:
+    def is_initialized(self):
         return True
 
-    def start(self, http_options: dict[str, Any], grpc_options: Any) -> None:
+    def start(self, http_options, grpc_options):
         self.http, self.grpc = http_options, grpc_options
 
-    def deployment(self, specs: dict[str, Any], draining: bool, **_: Any) -> Any:  # noqa: FBT001 (by keyword)
+    def deployment(self, specs, draining, **_):
         self.specs = specs
         self.draining.append(draining)
         return SimpleNamespace(options=lambda **_: SimpleNamespace(bind=lambda: None))
 
-    def run(self, _: Any, name: str) -> None:
+    def run(self, _, name):
         self.done.append(name)
         if self._problem:
             raise RuntimeError("deploying failed")
 
-    def status(self) -> Any:
+    def status(self):
         one = SimpleNamespace(deployments={"models": SimpleNamespace(message=self._problem)})
         return SimpleNamespace(applications={"subgraphkit": one})
 
-    def shutdown(self) -> None:
+    def shutdown(self):
         self.done.append("shutdown")
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch, models: Path) -> Callable[..., tuple[int, Engine]]:
+def served(monkeypatch, models):
     """Carry out the command; Ctrl-C comes as soon as it waits."""
 
-    def interrupt() -> None:
+    def interrupt():
         raise KeyboardInterrupt
 
-    def call(engine: Engine, *words: str) -> tuple[int, Engine]:
+    def call(engine, *words):
         monkeypatch.setattr(command, "import_module", lambda _: engine)
         monkeypatch.setattr(command, "find_spec", lambda _: engine)
         monkeypatch.setattr(command.signal, "signal", lambda *_: None)

@@ -3,9 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +13,7 @@ import subgraphkit as sk
 from subgraphkit.serving import oip
 from subgraphkit.serving.triton import export_triton
 from subgraphkit.testing.small_models import model_of
-from tests.serving.triton_server import Server, require_triton, started
+from tests.serving.triton_server import require_triton, started
 
 CALLS = 300
 
@@ -34,7 +32,7 @@ ODD = 'an/odd "name"\\:0 \N{SNOWMAN}'
 
 
 @pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> sk.SessionSpec:
+def spec(tmp_path_factory):
     require_triton()
     model = model_of(SMALL)
     model.graph.output[1].name = model.graph.node[-1].output[0] = ODD
@@ -44,7 +42,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> sk.SessionSpec:
 
 
 @pytest.fixture(scope="module")
-def server(spec: sk.SessionSpec, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(spec, tmp_path_factory):
     work = tmp_path_factory.mktemp("triton")
     export_triton(spec, work / "models", name="small", instances=2, delay_s=0.02, max_batch=16)
     with started(work / "models", require_triton(), work) as running:
@@ -53,13 +51,13 @@ def server(spec: sk.SessionSpec, tmp_path_factory: pytest.TempPathFactory) -> It
         yield running
 
 
-def _feeds(draw: np.random.Generator) -> dict[str, Any]:
+def _feeds(draw):
     rows = int(draw.integers(1, 4))
     x = draw.integers(-9, 10, (rows, 4)).astype(np.float32)
     return {"x": x, "i": draw.integers(0, 5, (rows, 1))}
 
 
-def _asked(server: Server, feeds: dict[str, Any], *outputs: str) -> tuple[int, Any]:
+def _asked(server, feeds, *outputs):
     request = oip.InferenceRequest(feeds, dict.fromkeys(outputs, True), binary=True)
     sent = oip.encode_request(request)
     status, body, headers = server.ask("models/small/infer", sent.body, sent.headers)

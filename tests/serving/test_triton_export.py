@@ -1,7 +1,5 @@
 """What is written for Triton, what is refused, and a served model between fake requests."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,8 @@ OPEN = "g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }"
 
 
 @pytest.fixture
-def spec_of(tmp_path: Path) -> Callable[..., sk.SessionSpec]:
-    def made(text: str, **names: str) -> sk.SessionSpec:
+def spec_of(tmp_path):
+    def made(text, **names):
         model = model_of(text)
         for value in (*model.graph.input, *model.graph.output):
             value.name = names.get(value.name, value.name)
@@ -105,28 +103,28 @@ class Fake:
     """As much of ``triton_python_backend_utils`` as a served model asks for."""
 
     class Tensor:
-        def __init__(self, name: str, array: Any) -> None:
+        def __init__(self, name, array):
             self.of, self.array = name, array
 
-        def name(self) -> str:
+        def name(self):
             return self.of
 
-        def as_numpy(self) -> Any:
+        def as_numpy(self):
             return self.array
 
-        def __dlpack__(self) -> Any:
+        def __dlpack__(self):
             return self.array.__dlpack__()
 
-        def __dlpack_device__(self) -> Any:
+        def __dlpack_device__(self):
             return self.array.__dlpack_device__()
 
         @staticmethod
-        def from_dlpack(name: str, capsule: Any) -> "Fake.Tensor":
+        def from_dlpack(name, capsule):
             class Lent:
-                def __dlpack__(self, **_: Any) -> Any:
+                def __dlpack__(self, **_):
                     return capsule
 
-                def __dlpack_device__(self) -> tuple[int, int]:
+                def __dlpack_device__(self):
                     return (1, 0)
 
             return Fake.Tensor(name, np.from_dlpack(Lent()))
@@ -134,29 +132,29 @@ class Fake:
     class TritonError(Exception):
         INVALID_ARG, INTERNAL = "invalid", "internal"
 
-        def __init__(self, text: str, code: str) -> None:
+        def __init__(self, text, code):
             super().__init__(text)
             self.code = code
 
     class InferenceResponse:
-        def __init__(self, tensors: list[Any], error: Any = None) -> None:
+        def __init__(self, tensors, error=None):
             self.found = {one.of: one.array for one in tensors}
             self.error = error
 
     class Request:
-        def __init__(self, feeds: dict[str, Any], *names: str) -> None:
+        def __init__(self, feeds, *names):
             self.feeds, self.names = feeds, names
 
-        def inputs(self) -> list[Any]:
+        def inputs(self):
             return [Fake.Tensor(*one) for one in self.feeds.items()]
 
-        def requested_output_names(self) -> list[str]:
+        def requested_output_names(self):
             return [*self.names]
 
 
 @pytest.fixture
-def served(spec_of: Callable[..., sk.SessionSpec], tmp_path: Path) -> Callable[[str], ServedModel]:
-    def made(text: str) -> ServedModel:
+def served(spec_of, tmp_path):
+    def made(text):
         (tmp_path / "spec.json").write_text(spec_of(text).to_json())
         return ServedModel(tmp_path / "spec.json", Fake)
 

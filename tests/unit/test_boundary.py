@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_what_says_what_it_is_passes_the_boundary(error):
     assert seen.value is error
 
 
-def interrupted_with_a_lock() -> None:
+def interrupted_with_a_lock():
     lock = threading.Lock()
     with lock:
         lock.release()  # as by a wait that is interrupted before it has the lock again
@@ -54,7 +54,7 @@ def test_ctrl_c_passes_though_a_lock_that_it_struck_at_fails_for_it():
 
 
 def test_a_step_walked_after_ctrl_c_fails_as_any_other():
-    def step() -> None:
+    def step():
         with walking("bind", "m"):
             raise KeyError("nothing")
 
@@ -78,7 +78,7 @@ STEPS: dict[str, tuple[str, Callable[[], object]]] = {
 def test_every_step_has_its_boundary(step, monkeypatch):
     place, walk = STEPS[step]
 
-    def fail(*_: object, **__: object) -> NoReturn:
+    def fail(*_, **__):
         raise MemoryError("too much")
 
     monkeypatch.setattr(place, fail)
@@ -89,7 +89,7 @@ def test_every_step_has_its_boundary(step, monkeypatch):
 
 def test_a_run_that_fails_outside_of_all_steps_has_a_code():
     class Feeds(dict[str, Any]):
-        def __getitem__(self, name: str) -> Any:
+        def __getitem__(self, name):
             raise RecursionError("too deep")
 
     with opened("numpy") as session, pytest.raises(sk.errors.SubgraphkitError) as seen:
@@ -98,43 +98,43 @@ def test_a_run_that_fails_outside_of_all_steps_has_a_code():
 
 
 def test_what_a_listener_raises_while_a_model_is_compiled_is_its_own():
-    def stop(event: object) -> NoReturn:
+    def stop(event):
         raise KeyError(event)
 
     with pytest.raises(KeyError):
         opened("numpy", progress=stop)
 
 
-def opened(backend: Any, **settings: Any) -> sk.InferenceSession:
+def opened(backend, **settings):
     return sk.InferenceSession(parsed(MODEL), backend=backend, **settings)
 
 
-def backend_that(fails: Callable[[str], object]) -> type[sk.Backend]:
+def backend_that(fails):
     """Return a backend that calls ``fails`` with the name of each of its doors."""
 
     class Selector(sk.SubgraphSelector):
-        def select(self, node: sk.Node) -> bool:
+        def select(self, node):
             fails("select")
             return node.op_type == "Relu"
 
     class Operator(sk.SubgraphOperator):
-        def run(self, inputs: Any, outputs: Any = None) -> Any:
+        def run(self, inputs, outputs=None):
             fails("run")
             return inputs
 
     class Property(sk.SubgraphProperty):
-        def create_selector(self, graph: Any) -> Selector:
+        def create_selector(self, graph):
             fails("create_selector")
             return Selector()
 
-        def create_operator(self, subgraph: Any, context: Any) -> Operator:
+        def create_operator(self, subgraph, context):
             fails("create_operator")
             return Operator()
 
     class Failing(sk.Backend):
         name = "failing"
 
-        def properties(self) -> list[Property]:
+        def properties(self):
             fails("properties")
             return [Property()]
 
@@ -153,7 +153,7 @@ DOORS = {
 @pytest.mark.parametrize("kind", FOREIGN)
 @pytest.mark.parametrize("door", DOORS)
 def test_an_exit_that_a_plugin_raises_is_a_fault_of_the_plugin(door, kind):
-    def fail(at: str) -> None:
+    def fail(at):
         if at == door:
             raise kind("from the plugin")
 
@@ -165,10 +165,10 @@ def test_an_exit_that_a_plugin_raises_is_a_fault_of_the_plugin(door, kind):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_signal_that_ends_the_program_ends_it_inside_of_a_plugin(door):
-    def exit_(*_: object) -> NoReturn:
+    def exit_(*_):
         raise SystemExit(3)
 
-    def fail(at: str) -> None:
+    def fail(at):
         if at == door:
             signal.raise_signal(signal.SIGTERM)
 

@@ -5,7 +5,6 @@ import select
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -58,7 +57,7 @@ class Counter:
 
 
 @pytest.fixture
-def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def called(tmp_path, monkeypatch):
     (tmp_path / "called_in_tests.py").write_text(CALLED)
     monkeypatch.syspath_prepend(str(tmp_path))
     return "called_in_tests"
@@ -76,7 +75,7 @@ def test_of_a_child_that_prints_for_ever_the_end_is_kept(called):
 def test_what_a_child_printed_is_there_however_late_it_is_read(called, monkeypatch):
     read = KeptEnd._read
 
-    def late(end: KeptEnd) -> None:
+    def late(end):
         time.sleep(0.5)
         read(end)
 

@@ -7,7 +7,7 @@ import multiprocessing
 import pickle  # noqa: TID251 (what engines do with errors)
 import subprocess
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any
@@ -41,7 +41,7 @@ from tests.ready import python_command
 class KeywordsOnlyError(BackendError):
     """Takes nothing that its base takes."""
 
-    def __init__(self, *, device: int, table: object) -> None:
+    def __init__(self, *, device, table):
         super().__init__("SGK176", "the device is full", backend="mine", subgraph="s_1", free=0)
         self.device = device
         self.table = table
@@ -50,7 +50,7 @@ class KeywordsOnlyError(BackendError):
 class DiskError(CacheError):
     """Has what only Python's own class holds."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("SGK151", "nothing can be written")
         self.errno, self.filename = errno.ENOSPC, "/cache/x"
 
@@ -62,7 +62,7 @@ class ManyBasesError(InputError, BundleError, KeyError):
 class StrictWarning(SubgraphkitWarning):
     """Is built in a way of its own."""
 
-    def __init__(self, *, count: int) -> None:
+    def __init__(self, *, count):
         super().__init__(f"{count} things should change")
         self.count = count
 
@@ -72,20 +72,20 @@ class OddError(SubgraphkitError):
 
     __slots__ = ("_rest", "extra")
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("SGK900", "odd")
         self.extra, self._rest = 5, None
 
     @property
-    def path(self) -> str:
+    def path(self):
         return f"{self.extra} {self._rest}"
 
     @property
-    def filename(self) -> str:
+    def filename(self):
         raise LookupError("there is none")
 
 
-def _classes() -> Iterator[type[Any]]:
+def _classes():
     """Yield every class there is, whoever wrote it, so that a new one is tested unasked.
 
     Those of the kit's faulty backends are left out: they are faulty.
@@ -109,7 +109,7 @@ OWN: list[Callable[[], Any]] = [
 ]
 
 
-def _built(kind: type[Any]) -> Any:
+def _built(kind):
     """Build an error as its signature wants it."""
     words = inspect.signature(kind).parameters
     given: dict[str, Any] = {"code": "SGK131", "message": "it\x1bfailed\n  at once", "text": "no"}
@@ -140,7 +140,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _by_cloudpickle(error: Any) -> Any:
+def _by_cloudpickle(error):
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
     return cloudpickle.loads(cloudpickle.dumps(error))
 
@@ -148,7 +148,7 @@ def _by_cloudpickle(error: Any) -> Any:
 WAYS["cloudpickle"] = _by_cloudpickle
 
 
-def _require_same(sent: Any, arrived: Any, kind: type[Any]) -> None:
+def _require_same(sent, arrived, kind):
     assert type(arrived) is kind
     assert (str(arrived), arrived.args) == (str(sent), sent.args)
     if isinstance(sent, SubgraphkitError):
@@ -158,7 +158,7 @@ def _require_same(sent: Any, arrived: Any, kind: type[Any]) -> None:
         assert all(_is_plain(value) for value in arrived.context.values())
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain(value):
     if isinstance(value, dict):
         return all(_is_plain(one) for pair in value.items() for one in pair)
     if type(value) is tuple:
@@ -249,10 +249,10 @@ def test_what_led_to_an_error_arrives_as_a_note():
 
 
 class _Wordless:
-    def __str__(self) -> str:
+    def __str__(self):
         raise RuntimeError("no words")
 
-    def __len__(self) -> int:
+    def __len__(self):
         raise RuntimeError("no length")
 
 
@@ -283,7 +283,7 @@ def test_a_context_of_any_size_travels_small():
     assert (arrived.context["scalar"], arrived.context["words"]) == (0.5, "<_Wordless>")
 
 
-def _forget_a_feed(_: int = 0) -> None:
+def _forget_a_feed(_=0):
     raise KeywordsOnlyError(device=7, table=lambda: None)
 
 
@@ -303,7 +303,7 @@ def test_a_pool_hands_the_error_of_a_worker_to_who_waits(method):
 # -- whose fault -----------------------------------------------------------------------------
 
 
-def _raised(error: SubgraphkitError, cause: BaseException) -> SubgraphkitError:
+def _raised(error, cause):
     error.__cause__ = cause
     return error
 

@@ -9,7 +9,7 @@ from subgraphkit.lazy import collector_paused
 class Ring:
     """What only the collector finds."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.itself = self
 
 

@@ -34,19 +34,19 @@ WEIGHTS = np.linspace(-1, 1, 512, dtype=np.float32).reshape(8, 64)
 BIAS = np.linspace(0, 1, 64, dtype=np.float32)
 
 
-def model(weights: np.ndarray = WEIGHTS) -> onnx.ModelProto:
+def model(weights=WEIGHTS):
     made = onnx.parser.parse_model(TEXT)
     for name, values in {"w": weights, "b": BIAS}.items():
         made.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
     return made
 
 
-def feeds(rows: int) -> dict[str, np.ndarray]:
+def feeds(rows):
     numbers = np.arange(rows * 8, dtype=np.float32)
     return {"x": np.sin(numbers).reshape(rows, 8), "add": np.arange(rows, dtype=np.int32)}
 
 
-def expected(fed: dict[str, np.ndarray], weights: np.ndarray = WEIGHTS) -> list[np.ndarray]:
+def expected(fed, weights=WEIGHTS):
     return [np.maximum(fed["x"] @ weights, 0) + BIAS, fed["add"] ** 2]
 
 

@@ -1,10 +1,9 @@
 """Counts of the conformance kit at the end of a test run."""
 
 import re
-from typing import Any
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter):
     """Print how many cases of each level were as they should be."""
     counts: dict[str, int] = {}
     for outcome in ("passed", "failed"):

@@ -9,7 +9,7 @@ import pytest
 import subgraphkit as sk
 from backends.numpy.tests.comparing import F32, I64
 from backends.numpy.tests.models import node_model, parsed
-from backends.numpy.tests.numpy_road import CompiledModel, compile_model
+from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import LoadLimits, Unsupported
 from subgraphkit.errors import ExecutionError, UnsupportedModelError
 from subgraphkit_numpy.kernels.limits import check_size
@@ -18,11 +18,11 @@ Array = np.ndarray[Any, Any]
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def ints(*values: int) -> Array:
+def ints(*values):
     return np.array(values, np.int64)
 
 
-def scalar(value: int) -> Array:
+def scalar(value):
     return np.array(value, np.int64)
 
 
@@ -83,7 +83,7 @@ CASES: dict[str, tuple[str, list[Any], list[Any], dict[str, Any]]] = {
 """Operator, good inputs, bad inputs, attributes."""
 
 
-def outputs_of(operator: str, inputs: list[Any]) -> list[np.dtype[Any]]:
+def outputs_of(operator, inputs):
     if operator == "TopK":
         return [F32, I64]
     if operator == "Split":
@@ -91,7 +91,7 @@ def outputs_of(operator: str, inputs: list[Any]) -> list[np.dtype[Any]]:
     return [F32] if operator in {"OneHot", "ConstantOfShape", "Cast"} else [inputs[0].dtype]
 
 
-def compiled_node(name: str, *, typed: bool = False) -> tuple[CompiledModel, list[Any], list[Any]]:
+def compiled_node(name, *, typed=False):
     operator, good, bad, attributes = CASES[name]
     good, bad = [np.asarray(v) for v in good], [np.asarray(v) for v in bad]
     model = node_model(operator, good, outputs_of(operator, good), typed=typed, **attributes)
@@ -178,7 +178,7 @@ NOT_INFERRED = frozenset({"Range of floats"})
 """What shape inference gets wrong, so that only running shows it."""
 
 
-def absurd_model(name: str, *, constant: bool = False) -> tuple[Any, dict[str, Any]]:
+def absurd_model(name, *, constant=False):
     operator, inputs, attributes = ABSURD[name]
     inputs = [None if v is None else np.asarray(v) for v in inputs]
     dtype = inputs[0].dtype if operator not in {"OneHot", "ConstantOfShape", "HannWindow"} else F32
@@ -280,15 +280,15 @@ def test_the_limit_holds_in_bodies_too():
 # -- output buffers --------------------------------------------------------------------------------
 
 
-def overlap_same(values: Array) -> Array:
+def overlap_same(values):
     return values[:6].reshape(2, 3)
 
 
-def overlap_shifted(values: Array) -> Array:
+def overlap_shifted(values):
     return values[1:7].reshape(2, 3)
 
 
-def overlap_backwards(values: Array) -> Array:
+def overlap_backwards(values):
     return values[5::-1].reshape(2, 3)
 
 

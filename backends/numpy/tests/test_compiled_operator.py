@@ -9,11 +9,11 @@ import pytest
 
 import subgraphkit as sk
 from backends.numpy.tests.models import parsed
-from backends.numpy.tests.numpy_road import CompiledModel, compile_model
+from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.errors import ExecutionError
 
 
-def source(compiled: CompiledModel) -> str:
+def source(compiled):
     assert compiled.operator is not None
     return str(compiled.operator.info()["source"])
 

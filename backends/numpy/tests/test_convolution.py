@@ -1,7 +1,6 @@
 """Large convolutions: results, threads, scratch memory, and what is computed with them."""
 
 import tracemalloc
-from types import ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -14,7 +13,7 @@ from onnx import numpy_helper
 
 from backends.numpy.tests.comparing import F32, compare, floats, run_onnxruntime
 from backends.numpy.tests.models import node_model, parsed
-from backends.numpy.tests.numpy_road import CompiledModel, compile_model
+from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.binding import bind
 from subgraphkit.ir import Node
 from subgraphkit.onnx_io import load
@@ -53,7 +52,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def _model(name: str, dtype: Any = np.float32, *, constant: bool = True, typed: bool = True) -> Any:
+def _model(name, dtype=np.float32, *, constant=True, typed=True):
     x_shape, w_shape, attributes = CASES[name]
     inputs = [floats(*x_shape), floats(*w_shape), floats(w_shape[0])]
     inputs = [value.astype(dtype) for value in inputs]
@@ -129,7 +128,7 @@ def test_one_large_element_costs_its_own_windows_alone_their_precision(name, val
 @given(data=st.data())
 @settings(max_examples=150)
 def test_wide_depthwise_convolutions_agree_with_onnxruntime(data):
-    def draw(low: int, high: int) -> int:
+    def draw(low, high):
         return data.draw(st.integers(low, high))
 
     channels, multiplier = draw(1, 3), draw(1, 2)
@@ -173,7 +172,7 @@ def test_memory_of_a_convolution_is_told_before_it_is_made(name, monkeypatch):
     assert working_memory(Node(bind(load(model), fold=False), 0), 3)[0] <= 3 * scratch
 
 
-def _bytes_of(module: ModuleType) -> int:
+def _bytes_of(module):
     """Return the bytes that are held of what a module has made."""
     traces = tracemalloc.take_snapshot().traces
     return sum(one.size for one in traces if one.traceback[0].filename == module.__file__)
@@ -214,7 +213,7 @@ FORMS = {
 }
 
 
-def _chained(body: str, more_inputs: str = "", more_outputs: str = "") -> onnx.ModelProto:
+def _chained(body, more_inputs="", more_outputs=""):
     outputs = f"float[2, 8, 40, 41] y{more_outputs}"
     model = parsed(f"g ({INPUTS}{more_inputs}) => ({outputs}) {{ {body} }}", opset=20)
     stored = {"w": floats(8, 6, 3, 3), "b": floats(8), "k": floats(41)}
@@ -224,20 +223,20 @@ def _chained(body: str, more_inputs: str = "", more_outputs: str = "") -> onnx.M
     return model
 
 
-def _fed(model: onnx.ModelProto) -> list[Any]:
+def _fed(model):
     shapes = [
         [dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in model.graph.input
     ]
     return [floats(*shape) for shape in shapes]
 
 
-def _steps(compiled: CompiledModel) -> str:
+def _steps(compiled):
     assert compiled.operator is not None
     labels = [step.label for step in compiled.operator._program.steps]
     return " ".join("+".join(part.split()[1] for part in label.split(" + ")) for label in labels)
 
 
-def _alone(model: onnx.ModelProto) -> CompiledModel:
+def _alone(model):
     """Compile a model that hands out every value, so that each node is computed alone."""
     apart = onnx.ModelProto()
     apart.CopyFrom(model)

@@ -6,7 +6,6 @@ types of the template, or if what it gives differs from ``onnx.reference``.
 
 import warnings
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from backends.numpy.tests.dtype_sweep import (
-    Combination,
     combinations,
     converted,
     element_type,
@@ -68,14 +66,14 @@ OLDER = 16
 """Of the combinations of a version that a newer one replaced, one in so many is run."""
 
 
-def sample(schema: Any, *, is_newest: bool) -> list[Combination]:
+def sample(schema, *, is_newest):
     """Return what is run of a version: everything, or other types in each version."""
     found = [candidate for of_type in combinations(schema) for candidate in of_type]
     step = 1 if is_newest else OLDER
     return found[schema.since_version % max(1, min(step, len(found))) :: step]
 
 
-def run(combination: Combination, dtype: DataType | None = None) -> tuple[str, Any]:
+def run(combination, dtype=None):
     """Return how far a combination came, and what there is to say about it."""
     model, feeds = model_of(combination, dtype)
     try:
@@ -92,7 +90,7 @@ def run(combination: Combination, dtype: DataType | None = None) -> tuple[str, A
     return "ran", (model, feeds, outputs, types)
 
 
-def fault(combination: Combination, outcome: str, details: Any) -> str | None:
+def fault(combination, outcome, details):
     """Return what is wrong with a combination that came so far, or None."""
     if outcome == "refused":
         right = "nothing implements it" in str(details) or "no implementation" in str(details)
@@ -107,9 +105,7 @@ def fault(combination: Combination, outcome: str, details: Any) -> str | None:
     return _wrong_result(combination, *details)
 
 
-def _wrong_result(
-    combination: Combination, model: Any, feeds: Any, outputs: list[Any], types: list[Any]
-) -> str | None:
+def _wrong_result(combination, model, feeds, outputs, types):
     for output, type_ in zip(outputs, types, strict=True):
         dense = isinstance(type_, TensorType) and isinstance(output, np.ndarray)
         if dense and output.dtype != type_.dtype.numpy:
@@ -127,7 +123,7 @@ def _wrong_result(
     return None if right else f"{combination}: differs from the reference"
 
 
-def _own_type(combination: Combination) -> DataType:
+def _own_type(combination):
     schema, template = combination.schema, combination.template
     for place, value in enumerate(template.inputs):
         formal = schema.inputs[min(place, len(schema.inputs) - 1)]
@@ -136,13 +132,13 @@ def _own_type(combination: Combination) -> DataType:
     return DataType.FLOAT
 
 
-def _first(value: Any) -> Any:
+def _first(value):
     while isinstance(value, list | dict):
         value = value[0] if isinstance(value, list) else next(iter(value.values()))
     return value
 
 
-def alike(expected: Any, actual: Any, tolerance: float) -> bool:
+def alike(expected, actual, tolerance):
     """Compare values, element by element where they are lists."""
     if isinstance(expected, list):
         pairs = zip(expected, actual, strict=False)

@@ -1,7 +1,7 @@
 """Block functions: how near they come, and that neither blocks nor threads show in results."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,17 +34,17 @@ BLOCKS: dict[str, elementwise.Block] = {
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
+def quiet():
     """Let NumPy be silent about overflow, as operators do."""
     with np.errstate(all="ignore"):
         yield
 
 
-def sigmoid(x: float) -> float:
+def sigmoid(x):
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
-def softplus(x: float) -> float:
+def softplus(x):
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
@@ -73,13 +73,13 @@ REFERENCE: dict[str, Callable[[float], float]] = {
 }
 
 
-def applied(function: elementwise.Block, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def applied(function, x):
     out = np.empty_like(x)
     function(x, out)
     return out
 
 
-def samples(dtype: Any) -> np.ndarray[Any, Any]:
+def samples(dtype):
     small = np.logspace(-30, 0, 500)
     return np.concatenate([np.linspace(-14, 14, 20001), small, -small]).astype(dtype)
 
@@ -127,7 +127,7 @@ def test_a_power_is_that_of_c(exponent, dtype):
     assert np.signbit(y[:4]).tolist() == np.signbit(wanted[:4]).tolist()
 
 
-def layouts(x: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+def layouts(x):
     wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
     wide[..., ::2] = x
     flipped = np.ascontiguousarray(x[::-1])[::-1]
@@ -147,7 +147,7 @@ def test_layout_and_place_do_not_show(name):
         laid_out[...] = x
 
 
-def with_threads(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+def with_threads(monkeypatch, count):
     for module in (parallel, elementwise):
         monkeypatch.setattr(module, "thread_count", lambda: count)
 
@@ -155,7 +155,7 @@ def with_threads(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def softmax(x):
     shifted = np.exp(x - x.max(axis=-1, keepdims=True))
     result: np.ndarray[Any, Any] = shifted / shifted.sum(axis=-1, keepdims=True)
     return result
@@ -184,7 +184,7 @@ def test_softmax_of_masked_rows_leaves_nothing_where_the_mask_is():
     assert np.isnan(y[2]).all()
 
 
-def standardized(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def standardized(x):
     wide = x.astype(np.float64)
     centred = wide - wide.mean(axis=-1, keepdims=True)
     result: np.ndarray[Any, Any] = centred / np.sqrt(

@@ -25,7 +25,7 @@ TEXTS = np.array(WORDS, object)
 OBJECT, BOOL, INT = np.dtype(object), np.dtype(bool), np.dtype(np.int64)
 
 
-def results(op_type: str, inputs: list[Any], types: list[Any], **more: Any) -> list[Any]:
+def results(op_type, inputs, types, **more):
     return compile_model(node_model(op_type, inputs, types, **more))(*inputs)
 
 

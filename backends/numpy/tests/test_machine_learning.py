@@ -32,9 +32,7 @@ KERNELS = ("rbf", "linear", "poly", "sigmoid")
 ML = "ai.onnx.ml"
 
 
-def ml_model(
-    op_type: str, x: np.ndarray[Any, Any], outputs: int, **attributes: Any
-) -> onnx.ModelProto:
+def ml_model(op_type, x, outputs, **attributes):
     node = helper.make_node(
         op_type, ["x"], [f"y{i}" for i in range(outputs)], domain=ML, **attributes
     )
@@ -134,7 +132,7 @@ def test_a_row_becomes_a_map_to_numbers_of_python():
         assert kinds[0] == kinds[1]
 
 
-def boxes(count: int, *, centred: bool) -> np.ndarray[Any, Any]:
+def boxes(count, *, centred):
     corner, size = RNG.uniform(0, 1, (2, count, 2)), RNG.uniform(0.1, 0.5, (2, count, 2))
     if centred:
         return np.concatenate((corner, size), axis=-1).astype(np.float32)
@@ -210,7 +208,7 @@ def test_without_the_library_of_re2_the_operator_is_refused(monkeypatch):
         compile_model(matcher("a"))
 
 
-def matcher(rule: str) -> onnx.ModelProto:
+def matcher(rule):
     node = helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=rule)
     fed = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, [None, None])
     made = helper.make_tensor_value_info("y", onnx.TensorProto.BOOL, [None, None])
@@ -218,7 +216,7 @@ def matcher(rule: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
-def tokenizer(texts: np.ndarray[Any, Any], **attributes: Any) -> onnx.ModelProto:
+def tokenizer(texts, **attributes):
     node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", **attributes)
     fed = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, texts.shape)
     graph = helper.make_graph([node], "g", [fed], [onnx.ValueInfoProto(name="y")])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import parser
 
-from backends.numpy.tests.microsoft_support import DOMAIN, Array, Numbers, agrees
+from backends.numpy.tests.microsoft_support import DOMAIN, Numbers, agrees
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
@@ -21,14 +21,14 @@ BATCH, LENGTH, HEADS, SIZE, PAST = 2, 5, 4, 8, 3
 HIDDEN = HEADS * SIZE
 
 
-def _ones(*shape: int, zeros: Any = ()) -> Array:
+def _ones(*shape, zeros=()):
     mask = np.ones(shape, np.int32)
     for place in zeros:
         mask[place] = 0
     return mask
 
 
-def _masks(keys: int) -> dict[str, Array | None]:
+def _masks(keys):
     return {
         "none": None,
         "ends": np.array([keys, keys - 2], np.int32),
@@ -38,7 +38,7 @@ def _masks(keys: int) -> dict[str, Array | None]:
     }
 
 
-def _projected(numbers: Numbers, dtype: Any) -> list[Any]:
+def _projected(numbers, dtype):
     weights = numbers.floats(12, 3 * HIDDEN, dtype=dtype, scale=0.3)
     return [numbers.floats(BATCH, LENGTH, 12, dtype=dtype), weights]
 
@@ -209,20 +209,20 @@ def test_positions_rotate(*, interleaved, has_heads, pairs, is_offset, dtype):
 
 
 def _query(  # noqa: PLR0913 (what cases differ in)
-    dtype: Any,
+    dtype,
     *,
-    length: int = 3,
-    past: int = 0,
-    capacity: int | None = None,
-    lengths: list[int] | None = None,
-    packed: bool = False,
-    pairs: int = 8,
-    groups: int = 2,
-    position: Any = None,
-    bias: tuple[int, ...] | None = None,
-    sink: bool = False,
-    batch: int = BATCH,
-) -> list[Any]:
+    length=3,
+    past=0,
+    capacity=None,
+    lengths=None,
+    packed=False,
+    pairs=8,
+    groups=2,
+    position=None,
+    bias=None,
+    sink=False,
+    batch=BATCH,
+):
     """Return the inputs of ``GroupQueryAttention`` with heads of 16."""
     numbers, size, total = Numbers(), 16, past + length
     q, k, v = (

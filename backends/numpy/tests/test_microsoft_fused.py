@@ -104,7 +104,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[tuple[int, ...] | None, ...], dict[str, Any]
 }
 
 
-def _convolution(numbers: Numbers, name: str, activation: str) -> tuple[list[Any], dict[str, Any]]:
+def _convolution(numbers, name, activation):
     shapes, attributes = CONVOLUTIONS[name]
     more: dict[str, Any] = {"activation": activation} if activation else {}
     if CONV_ACTIVATIONS[activation]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.numpy.tests.microsoft_support import DOMAIN, Array, Numbers, agrees
+from backends.numpy.tests.microsoft_support import DOMAIN, Numbers, agrees
 from backends.numpy.tests.models import node_model
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
@@ -24,11 +24,11 @@ PAIRS = pytest.mark.parametrize("types", [(U8, U8), (U8, S8), (S8, S8)], ids=str
 BYTES = pytest.mark.parametrize("dtype", [U8, S8], ids=str)
 
 
-def _weights(numbers: Numbers, dtype: Any, *shape: int) -> Array:
+def _weights(numbers, dtype, *shape):
     return numbers.bytes(dtype, *shape, most=None if dtype == U8 else SMALL)
 
 
-def _scaled_weights(numbers: Numbers, dtype: Any, *, by_column: bool) -> tuple[Any, Any, Any]:
+def _scaled_weights(numbers, dtype, *, by_column):
     """Return weights of (16, 6), their scale and their zero point."""
     shape = (6,) if by_column else ()
     weights = _weights(numbers, dtype, 16, 6)
@@ -137,7 +137,7 @@ POOLS: list[dict[str, Any]] = [
 ]
 
 
-def _picture(numbers: Numbers, dtype: Any, *, last: int) -> Array:
+def _picture(numbers, dtype, *, last):
     return numbers.bytes(dtype, *((2, 9, 8, 4) if last else (2, 4, 9, 8)))
 
 
@@ -257,7 +257,7 @@ def test_embeddings_of_bytes_are_added_and_normalised(*, has_segments, dtype):
 # -- weights of a few bits -------------------------------------------------------------------------
 
 
-def _packed(numbers: Numbers, dtype: Any, k: int, length: int, bits: int, zeros: str) -> list[Any]:
+def _packed(numbers, dtype, k, length, bits, zeros):
     """Return the inputs of ``MatMulNBits`` with 16 columns."""
     blocks, columns = -(-k // length), 16
     zero: Any = None

@@ -22,7 +22,7 @@ from subgraphkit_numpy.kernels.registry import Implementation, find
 TRAINING = {("ai.onnx.preview.training", "Gradient")}
 
 
-def _operators() -> list[tuple[str, str, int]]:
+def _operators():
     """Return every operator and version that onnx knows and has not withdrawn."""
     return sorted(
         (schema.domain, schema.name, schema.since_version)
@@ -40,7 +40,7 @@ def test_every_operator_of_every_version_has_an_implementation():
     assert missing == [], missing
 
 
-def _computed_of_onnx_runtime() -> set[str]:
+def _computed_of_onnx_runtime():
     return {name for domain, name in registry._ENTRIES if domain == MICROSOFT}
 
 

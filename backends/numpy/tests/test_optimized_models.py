@@ -1,7 +1,7 @@
 """What optimisers and quantisers of ONNX Runtime write, on NumPy against ONNX Runtime."""
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ ALL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
 PLAIN = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 
 
-def _session(model: str, level: Any, written: str = "") -> Any:
+def _session(model, level, written=""):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
     options.intra_op_num_threads = 1
@@ -34,7 +34,7 @@ def _session(model: str, level: Any, written: str = "") -> Any:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _optimized(model: onnx.ModelProto | str, folder: Path, level: Any = EXTENDED) -> str:
+def _optimized(model, folder, level=EXTENDED):
     """Write what ONNX Runtime makes of a model; return the path."""
     if isinstance(model, onnx.ModelProto):
         onnx.save(model, folder / "given.onnx")
@@ -44,17 +44,17 @@ def _optimized(model: onnx.ModelProto | str, folder: Path, level: Any = EXTENDED
     return written
 
 
-def _operators(path: str) -> set[str]:
+def _operators(path):
     nodes = onnx.load(path).graph.node
     return {f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in nodes}
 
 
-def _agrees(path: str, feeds: Feeds, rtol: float = 1e-5) -> None:
+def _agrees(path, feeds, rtol=1e-5):
     expected = _session(path, PLAIN).run(None, feeds)
     compare(expected, InferenceSession(path, backend="numpy").run(None, feeds), rtol)
 
 
-def _encoder_feeds(seed: int = 0) -> Feeds:
+def _encoder_feeds(seed=0):
     rng = np.random.default_rng(seed)
     mask = np.ones((2, 6), np.int64)
     mask[1, 4:] = 0
@@ -83,7 +83,7 @@ def test_layouts_of_one_processor_are_refused_with_advice(tmp_path):
     assert "Backend 'onnxruntime' takes them: add 'onnxruntime' to the backends" in told
 
 
-def _transformed(model: onnx.ModelProto, kind: str, folder: Path) -> str:
+def _transformed(model, kind, folder):
     """Write what the optimiser of transformers makes of a model; return the path."""
     pytest.importorskip("sympy", reason="the optimiser of transformers wants it")
     optimizer = pytest.importorskip("onnxruntime.transformers.optimizer")
@@ -102,7 +102,7 @@ def test_what_the_optimiser_of_transformers_makes_of_an_encoder_agrees(tmp_path)
     _agrees(path, _encoder_feeds())
 
 
-def _installed(package: str, pattern: str) -> list[Any]:
+def _installed(package, pattern):
     """Return the models that a package carries; one that skips if there are none."""
     spec = importlib.util.find_spec(package)
     folders = [] if spec is None else list(spec.submodule_search_locations or ())
@@ -145,10 +145,10 @@ def test_an_optimised_detector_of_speech_agrees(path, tmp_path):
 class _Samples(quantization.CalibrationDataReader):
     """Feeds to calibrate with."""
 
-    def __init__(self, feeds: Sequence[Feeds]) -> None:
+    def __init__(self, feeds):
         self._feeds: Iterator[Feeds] = iter(feeds)
 
-    def get_next(self) -> Feeds | None:
+    def get_next(self):
         """Return the next feeds, None after the last."""
         return next(self._feeds, None)
 

@@ -25,7 +25,7 @@ from tests.scripts import in_child
 
 
 @pytest.fixture(params=[1, 2, 4])
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+def threads(request, monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: request.param)
     monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     return int(request.param)
@@ -43,7 +43,7 @@ def test_slices_cover_a_range_once_and_start_at_multiples(length, parts, multipl
 def test_every_part_is_done_once(threads):
     done = np.zeros(200, np.int64)
 
-    def work(part: int, step: int) -> None:
+    def work(part, step):
         done[part] += step
 
     share(work, range(200), 3)
@@ -51,7 +51,7 @@ def test_every_part_is_done_once(threads):
 
 
 def test_an_error_reaches_the_caller_and_the_pool_goes_on(threads):
-    def fail(part: int) -> None:
+    def fail(part):
         if part == 2:
             raise ValueError("part 2")
 
@@ -69,7 +69,7 @@ def test_interrupted_work_leaves_no_helper_writing(monkeypatch):
     target = np.zeros(2, np.int64)
     caller = threading.current_thread()
 
-    def work(part: int) -> None:
+    def work(part):
         if threading.current_thread() is caller:
             time.sleep(0.0002)
         else:
@@ -88,7 +88,7 @@ def test_other_threads_take_parts_while_one_is_busy(monkeypatch):
     monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     names: set[str] = set()
 
-    def work(part: int) -> None:
+    def work(part):
         names.add(threading.current_thread().name)
         time.sleep(0.02)
 
@@ -101,7 +101,7 @@ def test_floating_point_exceptions_are_silent_on_the_pools_threads(monkeypatch):
     monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     zeros = np.zeros(1000, np.float32)
 
-    def work(part: int) -> None:
+    def work(part):
         time.sleep(0.005)
         with np.errstate(all="ignore" if threading.current_thread().name == caller else None):
             assert np.isnan(zeros / zeros).all()
@@ -110,13 +110,13 @@ def test_floating_point_exceptions_are_silent_on_the_pools_threads(monkeypatch):
     share(work, range(9))
 
 
-def blas_threads() -> list[int]:
+def blas_threads():
     info = threadpoolctl.threadpool_info()
     return [one["num_threads"] for one in info if one["user_api"] == "blas"]
 
 
 @pytest.fixture
-def _libraries_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def _libraries_of_now(monkeypatch):
     """Look BLAS libraries up anew: another test may have loaded one since the first look."""
     monkeypatch.setattr(parallel, "_blas", parallel._Blas())
 
@@ -138,7 +138,7 @@ def test_a_session_takes_the_threads_of_its_setting(monkeypatch):
     monkeypatch.setattr(parallel, "_pool", pool)
     seen: dict[int, set[int]] = {}
 
-    def run(count: int) -> None:
+    def run(count):
         parallel.allow_threads(count)
         seen[count] = set()
         share(lambda _: (time.sleep(0.002), seen[count].add(threading.get_ident())), range(32))
@@ -174,7 +174,7 @@ def test_a_forked_child_has_a_pool_of_its_own(monkeypatch):
     share(lambda _: time.sleep(0.001), range(4))
     seen: list[int] = []
 
-    def elsewhere() -> list[int]:
+    def elsewhere():
         share(seen.append, range(6))
         return sorted(seen)
 
@@ -207,7 +207,7 @@ GRAPHS = {
 }
 
 
-def _inputs(model: onnx.ModelProto) -> list[np.ndarray]:
+def _inputs(model):
     rng = np.random.default_rng(5)
     shapes = [
         [dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in model.graph.input

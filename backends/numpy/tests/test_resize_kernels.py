@@ -23,7 +23,7 @@ MODES: list[dict[str, Any]] = [
 SIZES = [(1, 2, 13, 22), (1, 2, 130, 14), (1, 2, 26, 77), (3, 2, 5, 11), (1, 4, 13, 3)]
 
 
-def model(shape: tuple[int, ...], sizes: tuple[int, ...], attributes: dict[str, Any]) -> Any:
+def model(shape, sizes, attributes):
     node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **attributes)
     graph = helper.make_graph(
         [node],
@@ -35,7 +35,7 @@ def model(shape: tuple[int, ...], sizes: tuple[int, ...], attributes: dict[str, 
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
 
 
-def resized(proto: Any, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def resized(proto, x):
     (y,) = sk.InferenceSession(proto, backend="numpy").run(None, {"x": x})
     result: np.ndarray[Any, Any] = y
     return result

@@ -24,7 +24,7 @@ from backends.numpy.tests.numpy_road import compile_model
 
 
 @st.composite
-def conv_cases(draw: st.DrawFn) -> tuple[list[Any], dict[str, Any]]:
+def conv_cases(draw):
     rank = draw(st.integers(1, 3))
     groups = draw(st.sampled_from([1, 1, 2, 3]))
     per_group, filters = draw(st.integers(1, 3)), draw(st.integers(1, 2))
@@ -155,7 +155,7 @@ def test_region_pools_agree_with_onnxruntime():
 
 
 @st.composite
-def recurrent_cases(draw: st.DrawFn) -> tuple[str, list[Any], dict[str, Any]]:
+def recurrent_cases(draw):
     op_type = draw(st.sampled_from(["RNN", "GRU", "LSTM"]))
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op_type]
     direction = draw(st.sampled_from(["forward", "reverse", "bidirectional"]))

@@ -28,7 +28,7 @@ const struct version *dnnl_version(void) {
 """
 
 
-def stub(folder: Path, source: str) -> str:
+def stub(folder, source):
     code, library = folder / "stub.c", folder / "libdnnl.so.3"
     code.write_text(source)
     assert COMPILER is not None
@@ -167,10 +167,10 @@ def test_threads_that_would_spin_are_ended_after_a_run():
     class Spinning:
         spins, max_threads = True, 2
 
-        def set_threads(self, count: int) -> None:
+        def set_threads(self, count):
             del count
 
-        def end_threads(self) -> None:
+        def end_threads(self):
             ended.append(1)
 
     for ends in (False, True):

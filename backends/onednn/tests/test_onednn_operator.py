@@ -3,7 +3,6 @@
 import sys
 import warnings
 from collections import defaultdict
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -25,11 +24,11 @@ from tests.scripts import run_child
 NET_PARTITIONS = ["convolution + relu", "convolution + add + relu", "avg_pool", "matmul"]
 
 
-def picture(seed: int = 0, *dims: int) -> Any:
+def picture(seed=0, *dims):
     return np.random.default_rng(seed).standard_normal(dims or (1, 3, 12, 12)).astype(np.float32)
 
 
-def expected(model: onnx.ModelProto, **feeds: Any) -> list[Any]:
+def expected(model, **feeds):
     return list(InferenceSession(model, backend="numpy").run(None, feeds))
 
 
@@ -146,7 +145,7 @@ def test_reducing_axes_of_length_one_does_not_end_the_process():
     np.testing.assert_array_equal(y, np.abs(picture(0, 5, 6, 1))[..., 0])
 
 
-def fused_net() -> onnx.ModelProto:
+def fused_net():
     """Make a layer with a bias and a residual, two sums of whole tensors, and a normalization."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["p"]),
@@ -214,7 +213,7 @@ def test_a_prelu_of_more_than_five_axes_is_refused():
 FLOAT, BFLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.BFLOAT16
 
 
-def _model(*steps: tuple[str, int]) -> onnx.ModelProto:
+def _model(*steps):
     """Make a chain of operators; the second of each pair is the element type it makes."""
     nodes, value = [], "x"
     for place, (operator, made) in enumerate(steps):
@@ -231,7 +230,7 @@ def _model(*steps: tuple[str, int]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-def _numbers() -> Any:
+def _numbers():
     """Return bits of all kinds: numbers large and tiny, ties, infinities, NaN."""
     bits = np.random.default_rng(0).integers(0, 1 << 32, (6, 4096), np.uint64).astype(np.uint32)
     bits[0] = bits[0] & 0xFFFF0000 | 0x8000  # half-way between two of bfloat16

@@ -94,7 +94,7 @@ def test_a_region_refused_as_a_whole_gives_the_named_nodes_back():
 
 
 def test_trouble_that_is_not_about_the_model_is_a_failure(monkeypatch):
-    def out_of_memory(*_: object) -> object:
+    def out_of_memory(*_):
         raise MemoryError("no room")
 
     monkeypatch.setattr(SessionSettings, "open", out_of_memory)

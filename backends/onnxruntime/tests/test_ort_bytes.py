@@ -1,7 +1,5 @@
 """Products of 8-bit numbers are exact, on processors without VNNI, too."""
 
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -49,7 +47,7 @@ g (float[4, 64] x) => (float[4, 64] y)
 INTEGERS = "g (uint8[4, 64] x%s) => (int32[4, 16] y) { y = MatMulInteger(x, w) }"
 
 
-def _with_weight(text: str, shape: tuple[int, ...]) -> onnx.ModelProto:
+def _with_weight(text, shape):
     model = parsed(text)
     model.graph.initializer.append(numpy_helper.from_array(np.full(shape, 127, np.int8), "w"))
     return model
@@ -101,7 +99,7 @@ def test_bytes_times_constant_int8_are_exact():
     np.testing.assert_array_equal(found, 64 * 255 * 127)
 
 
-def _three(operator: str) -> tuple[onnx.ModelProto, dict[str, Any]]:
+def _three(operator):
     """Return a product of bytes and int8, both fed, and feeds that 16 bits do not hold."""
     x, w = np.full((4, 64), 255, np.uint8), np.full((64, 16), 127, np.int8)
     if operator == "MatMulInteger":

@@ -1,6 +1,5 @@
 """Which nodes are taken, and what is said of those that are not."""
 
-from collections.abc import Iterable, Iterator
 from itertools import chain, combinations
 
 import ml_dtypes
@@ -339,7 +338,7 @@ def test_what_fails_at_a_run_is_computed_by_the_next_backend(text):
     assert list(y.shape) == [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]
 
 
-def powerset(axes: Iterable[int]) -> Iterator[tuple[int, ...]]:
+def powerset(axes):
     """Yield all sets of axes but none at all."""
     one = tuple(axes)
     return chain.from_iterable(combinations(one, count) for count in range(1, len(one) + 1))

@@ -18,7 +18,7 @@ from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.settings import read_settings
 
 
-def dense(width: int = 64) -> tuple[object, np.ndarray]:
+def dense(width=64):
     model = parsed(f"g (float[N, {width}] x) => (float[N, {width}] y) {{ y = MatMul(x, w) }}")
     weight = np.random.default_rng(0).standard_normal((width, width)).astype(np.float32)
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))

@@ -1,8 +1,6 @@
 """The backend as a user meets it: options, a missing library, models, official cases."""
 
-import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from tests.scripts import run_child
 CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) y = Exp(a) }"
 
 
-def _child(code: str) -> subprocess.CompletedProcess[str]:
+def _child(code):
     command = [sys.executable, "-W", "error", "-c", code]
     return run_child(command, status=None)
 
@@ -79,15 +77,15 @@ def test_what_the_processor_fails_to_compile_is_asked_about_and_given_back(monke
     core = library.core()
 
     class WithoutExp:
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name):
             return getattr(core, name)
 
-        def compile_model(self, model: Any, *given: Any) -> Any:
+        def compile_model(self, model, *given):
             if any(op.get_type_name() == "Exp" for op in model.get_ops()):
                 raise RuntimeError("Exp is not there")
             return core.compile_model(model, *given)
 
-        def query_model(self, model: Any, *_: Any) -> dict[str, str]:
+        def query_model(self, model, *_):
             names = {op.get_friendly_name(): op.get_type_name() for op in model.get_ops()}
             return {name: "CPU" for name, kind in names.items() if kind != "Exp"}
 

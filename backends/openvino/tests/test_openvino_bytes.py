@@ -1,7 +1,5 @@
 """Products of 8-bit numbers are exact, on processors without VNNI, too."""
 
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -25,7 +23,7 @@ GRAPHS = {
 }
 
 
-def _quantized(graph: str, dtype: Any) -> tuple[onnx.ModelProto, Any]:
+def _quantized(graph, dtype):
     """Return a product of the largest numbers of 8 bits, and an input of ones; it finds 64."""
     text, shape = GRAPHS[graph]
     model = parsed(text)
@@ -89,7 +87,7 @@ def test_the_processor_is_tried_only_where_bytes_are_multiplied(monkeypatch):
 
 
 def test_a_library_without_the_switch_is_left_as_it_is(monkeypatch):
-    def refused(settings: Any) -> float:
+    def refused(settings):
         if settings:
             raise RuntimeError("no such property")
         return 0.0

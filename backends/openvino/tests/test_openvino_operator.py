@@ -5,7 +5,6 @@ import subprocess
 import sys
 import weakref
 from types import SimpleNamespace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -27,16 +26,16 @@ GRAPHS = {"small": SMALL, "large": LARGE, "dynamic": DYNAMIC}
 
 
 @pytest.fixture(params=GRAPHS)
-def model(request: pytest.FixtureRequest) -> OpenedModel:
+def model(request):
     return compiled(GRAPHS[request.param])
 
 
-def _input(model: OpenedModel, seed: int = 0) -> Any:
+def _input(model, seed=0):
     shape = [dim if isinstance(dim, int) else 5 for dim in model.subgraph.input_types[0].shape]
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def _check(x: Any, results: Any) -> None:
+def _check(x, results):
     np.testing.assert_allclose(results[0], np.exp(x), rtol=1e-5)
     np.testing.assert_allclose(results[1], -np.exp(x), rtol=1e-5)
 
@@ -159,7 +158,7 @@ def test_a_run_that_is_interrupted_while_it_is_waited_for_has_ended(monkeypatch)
         wait = bare.wait
 
         @staticmethod
-        def start_async(*arguments: Any) -> None:
+        def start_async(*arguments):
             bare.start_async(*arguments)
             raise KeyboardInterrupt
 

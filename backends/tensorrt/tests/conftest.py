@@ -1,7 +1,6 @@
 """Fixtures of the tests of the TensorRT backend."""
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +11,7 @@ from subgraphkit_tensorrt.running import device, dlpack
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+def pytest_generate_tests(metafunc):
     """Run each test on the double in several schedules, if they are asked for."""
     count = metafunc.config.getoption("--stream-schedules")
     if "double" in metafunc.fixturenames and count > 1:
@@ -20,16 +19,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def schedule(request: pytest.FixtureRequest) -> int | None:
+def schedule(request):
     """Return the seed of the schedule of the streams, another one for every test."""
     given = getattr(request, "param", None)
     return sum(map(ord, request.node.name)) % 997 if given is None else given
 
 
 @pytest.fixture
-def double(
-    request: pytest.FixtureRequest, schedule: int | None, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Double]:
+def double(request, schedule, monkeypatch):
     """Return the double of a release, 11.4.0 unless the test is parametrised.
 
     Every third schedule has each stream as late as it can be, and every other a device without
@@ -54,7 +51,7 @@ def double(
     assert made.violations == []
 
 
-def _end_operators() -> None:
+def _end_operators():
     """End the operators that something still holds, such as what replaces a function in a test."""
     gc.collect()
     for one in gc.get_objects():

@@ -20,7 +20,7 @@ _PATHS = [one.metadata for one in fields(Capabilities) if one.metadata]
 GUARDS = [path for one in _PATHS for path in one.values()]
 
 
-def _capabilities(release: str) -> Capabilities:
+def _capabilities(release):
     api = Api(release)
     return Capabilities.of(api.module(), api.flavour)
 
@@ -85,7 +85,7 @@ def test_the_scan_reads_the_package():
     assert "Builder.build_serialized_network" in {path for _, path in names_used(PACKAGE)}
 
 
-def _guarded(path: str) -> bool:
+def _guarded(path):
     """Say whether a capability, or its absence, implies the name: of its class, or of its time."""
     bits = columns(path)
     owner = path.partition(".")[0]

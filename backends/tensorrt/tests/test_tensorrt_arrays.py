@@ -4,7 +4,6 @@
 import ctypes
 import gc
 import weakref
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,13 +20,13 @@ SHAPES: list[tuple[int, ...]] = [(), (0, 3), (5,), (2, 3, 4)]
 class Exported:
     """An array of NumPy, handed out by our capsules."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array):
         self.array = array
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self):
         return CPU
 
-    def __dlpack__(self, **_: Any) -> Any:
+    def __dlpack__(self, **_):
         array = self.array
         return dlpack.export(array.ctypes.data, array.shape, array.dtype, CPU, self)
 
@@ -97,7 +96,7 @@ def test_an_element_type_that_dlpack_lacks_is_refused():
 
 
 def test_without_cuda_the_message_says_what_to_install(monkeypatch):
-    def none(name: str) -> Any:
+    def none(name):
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr(cudart, "_FOUND", [])
@@ -113,15 +112,15 @@ def test_a_cuda_that_is_newer_than_the_driver_gives_way_to_an_older_one(monkeypa
     class Library:
         """Says what a driver would make of it."""
 
-        def __init__(self, name: str) -> None:
+        def __init__(self, name):
             tried.append(name)
             self.status = 35 if ".13" in name or "_13" in name else 0
 
-        def cudaGetDeviceCount(self, place: Any) -> int:
+        def cudaGetDeviceCount(self, place):
             place._obj.value = 1
             return self.status
 
-        def cudaGetErrorString(self, status: Any) -> bytes:
+        def cudaGetErrorString(self, status):
             return b"CUDA driver version is insufficient for CUDA runtime version"
 
     monkeypatch.setattr(cudart, "_FOUND", [])

@@ -4,7 +4,6 @@ import json
 import struct
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +63,7 @@ def test_names_of_the_model_do_not_reach_the_plan_beside_inputs_and_outputs():
 
 
 def test_a_body_may_read_values_from_outside_that_were_renamed():
-    def branch(op: str) -> Any:
+    def branch(op):
         body = [helper.make_node(op, ["h", "w"], [f"{op}.out"], name="inside")]
         out = helper.make_tensor_value_info(f"{op}.out", TensorProto.FLOAT, [2])
         return helper.make_graph(body, op, [], [out])

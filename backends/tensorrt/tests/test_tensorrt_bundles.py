@@ -30,7 +30,7 @@ from subgraphkit_tensorrt.running import device as device_module
 Machines = Callable[..., Double]
 
 
-def _compatible(level: str) -> dict[str, Any]:
+def _compatible(level):
     return {"builder": {"hardware_compatibility_level": level}}
 
 
@@ -39,12 +39,12 @@ WEIGHT = (np.arange(4096, dtype=np.float32).reshape(64, 64) % 5) / 5
 
 
 @pytest.fixture
-def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machines:
+def on(monkeypatch, tmp_path):
     """Return what puts a library and a GPU into this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUBGRAPH_CACHE", "off")
 
-    def move(release: str = "11.4.0", gpu: str = "NVIDIA L4", driver: str = "13.0") -> Double:
+    def move(release="11.4.0", gpu="NVIDIA L4", driver="13.0"):
         double = Double(release)
         device = Gpu(0, gpu, (8, 9), 58)
         found = Installation("ready", double.library, Machine((device,), driver))
@@ -55,18 +55,18 @@ def on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machines:
     return move
 
 
-def _session(source: Any, **options: Any) -> sk.InferenceSession:
+def _session(source, **options):
     given = {"tensorrt": QUIET | options} if options or not isinstance(source, str) else None
     return sk.InferenceSession(source, backend=[TensorRTBackend], options=given, strict=True)
 
 
-def _exported(model: str | onnx.ModelProto = SUM, **options: Any) -> None:
+def _exported(model=SUM, **options):
     proto = parsed(model) if isinstance(model, str) else model
     with _session(proto, **options) as session:
         session.export("bundle")
 
 
-def _weighted() -> onnx.ModelProto:
+def _weighted():
     model = parsed("g (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = Relu(a) }")
     model.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHT, "w"))
     return model
@@ -200,7 +200,7 @@ def test_a_fingerprint_that_differs_otherwise_does_not_fit(other, text):
 
 
 @pytest.fixture
-def rtx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def rtx(tmp_path, monkeypatch):
     """Work in a folder with a model, and return the words for building only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUBGRAPH_CACHE", "off")

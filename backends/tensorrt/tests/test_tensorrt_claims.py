@@ -1,8 +1,5 @@
 """What TensorRT for RTX gets of whole models: rules, parser and builder together."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 import subgraphkit as sk
@@ -21,7 +18,6 @@ from backends.tensorrt.tests.tensorrt_claims import (
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options, rtx
 from subgraphkit.backend import BindContext
 from subgraphkit.errors import CompileError, OptionError
-from subgraphkit.partitioning import Partitioning
 from subgraphkit.storing.kept_files import forget_answers
 from subgraphkit.testing.light_models import LIGHT_MODELS, light_model_path
 from subgraphkit_tensorrt import backend
@@ -52,7 +48,7 @@ CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) b = Exp(a) c = Tanh(b) y =
 
 
 @pytest.fixture
-def absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def absent(monkeypatch):
     """Hide TensorRT for RTX from the backend."""
     none = Installation("absent package", None, Machine(), "gone", flavour=FLAVOURS["tensorrt_rtx"])
     monkeypatch.setattr(backend, "find", lambda flavour: none)
@@ -105,7 +101,7 @@ def test_the_parser_is_not_shown_large_weights():
     for stored in graph.constants.values():
         count = stored.type.nbytes or 0
 
-        def refuse(array: object = stored._read, count: int = count) -> object:
+        def refuse(array=stored._read, count=count):
             read.append(count)
             return array()  # type: ignore[operator]
 
@@ -266,18 +262,18 @@ PRODUCT = (
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     """Keep what is learnt for the test alone."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
-def _divided(**given: Any) -> Partitioning:
+def _divided(**given):
     return divided(PRODUCT, {"cache": True}, **given)
 
 
-def _built(**given: Any) -> Partitioning:
+def _built(**given):
     compiled = sk.compile_subgraphs(_divided(**given))
     compiled.close()
     return compiled.partitioning

@@ -1,13 +1,11 @@
 """Faults in the middle of a run, and what has to be in order where one run meets others."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from backends.tensorrt.tests.double_road import GROWING, PICKED, SUM, Opened, X, summed, weighted
-from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt import on_stream
@@ -18,7 +16,7 @@ from subgraphkit_tensorrt.running import dlpack
 class Lender:
     """An array that speaks DLPack, of a library that writes to the memory when it gets it back."""
 
-    def __init__(self, double: Double, array: Any) -> None:
+    def __init__(self, double, array):
         self.double, self.cuda = double, Cuda(double.cuda)
         self.array = np.ascontiguousarray(array)
         self.shape, self.dtype = array.shape, array.dtype
@@ -27,17 +25,17 @@ class Lender:
         self.cuda.upload(self.address, self.array.ctypes.data, array.nbytes, self.stream)
         self.lent = 0
 
-    def __dlpack_device__(self) -> tuple[int, int]:
+    def __dlpack_device__(self):
         return (dlpack.CUDA, 0)
 
-    def __dlpack__(self, *, stream: int) -> Any:
+    def __dlpack__(self, *, stream):
         self.lent += 1
         self.cuda.order(self.stream, stream)
         return dlpack.export(
             self.address, self.shape, self.dtype, self.__dlpack_device__(), owner=_Held(self)
         )
 
-    def read(self) -> Any:
+    def read(self):
         """Read it on its own stream."""
         found = np.empty_like(self.array)
         self.cuda.download(found.ctypes.data, self.address, found.nbytes, self.stream)
@@ -46,10 +44,10 @@ class Lender:
 
 
 class _Held:
-    def __init__(self, lender: Lender) -> None:
+    def __init__(self, lender):
         self._lender = lender
 
-    def __del__(self) -> None:
+    def __del__(self):
         lender = self._lender
         lender.lent -= 1
         span = (lender.address, lender.array.nbytes)

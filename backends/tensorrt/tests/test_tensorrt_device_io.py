@@ -240,7 +240,7 @@ def test_a_recording_that_others_spoil_is_tried_again_a_few_times(double, spoile
     opened = Opened(SUM, double, cuda_graphs="auto")
     disturbed: list[int] = []
 
-    def disturb(_: Any, stream: int) -> None:
+    def disturb(_, stream):
         if double.cuda.is_recording(stream) and len(disturbed) < spoiled:
             disturbed.append(stream)  # as another library that waits for the device does
             in_thread(double.cuda.cudaDeviceSynchronize)
@@ -257,7 +257,7 @@ def test_arrays_of_the_caller_are_not_read_any_more_when_a_run_has_failed(double
     cuda, begun = opened.operator._device.cuda, []
     upload = cuda.upload
 
-    def uploading(target: int, host: int, nbytes: int, stream: int) -> None:
+    def uploading(target, host, nbytes, stream):
         upload(target, host, nbytes, stream)
         begun.append((double.cuda._at(stream), len(double.cuda._at(stream).work)))
 

@@ -81,7 +81,7 @@ def test_an_engine_on_the_second_device_is_run_there_from_any_thread(double, gra
     opened = Opened(GROWING, double, device=1, dims={"n": (1, 4, 8)}, cuda_graphs=graphs)
     results = []
 
-    def work() -> None:
+    def work():
         for _ in range(2):
             (between,) = opened(X, outputs=[ON_DEVICE])
             results.append(opened(between)[0])
@@ -136,7 +136,7 @@ def test_a_device_is_not_waited_for_while_another_thread_records_a_graph(double)
     opened = Opened(SUM, double, cuda_graphs="auto")
     waiting: list[threading.Thread] = []
 
-    def disturb(_: Any, stream: int) -> None:
+    def disturb(_, stream):
         if double.cuda.is_recording(stream):
             wait = opened.operator._device.cuda.wait_for_device
             waiting.append(in_thread(wait, waits=False))
@@ -154,7 +154,7 @@ def test_an_array_is_read_while_another_thread_records_a_graph(double):
     (kept,) = first(X, outputs=[ON_DEVICE])
     read: list[Any] = []
 
-    def reading(_: Any, stream: int) -> None:
+    def reading(_, stream):
         if double.cuda.is_recording(stream):
             double.cuda.put(0, lambda: None)  # as whoever works on the default stream does
             in_thread(lambda: read.append(np.asarray(kept)))
@@ -173,7 +173,7 @@ def test_a_device_that_fails_at_every_call_does_not_make_the_next_run_wait_for_e
     double.cuda.broken = 719
     told = []
 
-    def work() -> None:
+    def work():
         for _ in range(2):
             with pytest.raises(ExecutionError, match="SGK174"):
                 opened(X)
@@ -193,7 +193,7 @@ def test_an_array_may_end_wherever_garbage_is_collected(double):
     arrays = [opened(X, outputs=[ON_DEVICE])[0] for _ in range(3)]
     done = []
 
-    def work() -> None:
+    def work():
         memory = device.memory
         for lock in (memory._taking, memory._counting, dlpack._LOCK):
             with lock:
@@ -244,7 +244,7 @@ def test_engines_are_looked_at_while_shapes_come_from_the_device(double, monkeyp
     )
     fetching, looked = engines.fetch_to_host, []
 
-    def slowly(*given: Any) -> Any:
+    def slowly(*given):
         in_thread(lambda: looked.append(opened.operator.info()))
         return fetching(*given)
 
@@ -298,10 +298,10 @@ def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(doub
     class There:
         """On the device, and so nothing for NumPy."""
 
-        def __dlpack_device__(self) -> tuple[int, int]:
+        def __dlpack_device__(self):
             return (1, 0)
 
-        def __dlpack__(self, **_: Any) -> Any:
+        def __dlpack__(self, **_):
             return y.__dlpack__()
 
     held = len(dlpack._HELD)

@@ -2,7 +2,6 @@
 
 import inspect
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from subgraphkit_tensorrt.library.cudart import Cuda
 RELEASES = releases()
 
 
-def _members(owner: type) -> dict[str, Any]:
+def _members(owner):
     return {name: value for name, value in vars(owner).items() if not name.startswith("_")}
 
 
@@ -54,7 +53,7 @@ def test_the_double_is_called_as_the_release_is(release):
     assert checked > 20
 
 
-def _agree(mine: list[str], theirs: list[str]) -> bool:
+def _agree(mine, theirs):
     return theirs == mine or theirs[: len(mine)] == mine or mine[: len(theirs)] == theirs
 
 
@@ -92,7 +91,7 @@ def test_a_listener_whose_base_was_not_initialised_is_refused():
     double = Double()
 
     class Forgetful(double.trt.IProfiler):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
+        def __init__(self):
             pass
 
     context = double.trt.IExecutionContext()

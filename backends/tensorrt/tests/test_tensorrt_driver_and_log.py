@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -35,7 +34,7 @@ int cuGetErrorName(int status, const char **name) { *name = "CUDA_ERROR_STUB"; r
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def driver(tmp_path_factory):
     """Compile a driver of a few lines."""
     folder = tmp_path_factory.mktemp("driver")
     source = folder / "driver.c"
@@ -45,7 +44,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _asked(folder: Path, **environment: str) -> str:
+def _asked(folder, **environment):
     program = "from subgraphkit_tensorrt.library.gpus import machine; print(machine())"
     variables = os.environ | {"LD_LIBRARY_PATH": str(folder)} | environment
     done = subprocess.run(
@@ -107,7 +106,7 @@ def test_a_listener_hears_warnings_and_errors_of_its_thread_and_of_those_without
     heard: dict[str, list[str]] = {}
     ready, done = threading.Barrier(3), threading.Barrier(3)
 
-    def work(name: str) -> None:
+    def work(name):
         with listening() as lines:
             ready.wait()
             hear("ERROR", f"of {name}")
@@ -142,7 +141,7 @@ def test_listeners_in_one_another_both_hear():
 
 def test_a_handler_that_fails_does_not_reach_tensorrt(caplog):
     class Failing(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def emit(self, record):
             raise ValueError("no more disk")
 
     handler = Failing()

@@ -1,7 +1,5 @@
 """Engines over time on the double of TensorRT: graphs, weights, storing, failures, telling."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -44,7 +42,7 @@ def test_engines_of_which_one_does_not_take_new_weights_keep_the_old(double, how
     inputs = (X, X[:1])
     before = [opened(one)[0] for one in inputs]
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_):
         asked.append(None)
         setattr(double, how, len(asked) == refused)
 

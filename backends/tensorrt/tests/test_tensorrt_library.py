@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -45,7 +45,7 @@ Place = Callable[[str, str], None]
 
 
 @pytest.fixture
-def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_installed(monkeypatch):
     """Hide every TensorRT there may be, and forget what was found."""
     for flavour in FLAVOURS.values():
         for module in flavour.modules:
@@ -56,14 +56,12 @@ def _nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def place(
-    _nothing_installed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Place]:
+def place(_nothing_installed, monkeypatch, tmp_path):
     """Return a function that installs a package of some name and text."""
     monkeypatch.syspath_prepend(tmp_path)
     placed = []
 
-    def install(name: str, text: str) -> None:
+    def install(name, text):
         (tmp_path / f"{name}.py").write_text(text)
         monkeypatch.delitem(sys.modules, name)
         placed.append(name)
@@ -73,7 +71,7 @@ def place(
         sys.modules.pop(name, None)
 
 
-def _with_devices(monkeypatch: pytest.MonkeyPatch, *found: Gpu) -> None:
+def _with_devices(monkeypatch, *found):
     monkeypatch.setattr(flavours, "machine", lambda: Machine(found, "13.0"))
 
 

@@ -19,7 +19,7 @@ from backends.tensorrt.tests.tensorrt_claims import (
 )
 from backends.tensorrt.tests.tensorrt_models import needs_rtx, options
 from subgraphkit.errors import BackendError, OptionError, UnclaimedNodesError
-from subgraphkit.ir import Node, make_subgraph
+from subgraphkit.ir import make_subgraph
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.lowering import (
     Replacement,
@@ -29,7 +29,6 @@ from subgraphkit_tensorrt.lowering import (
     lower,
     unregister,
 )
-from subgraphkit_tensorrt.lowering.registry import Fresh
 
 pytestmark = needs_rtx
 
@@ -38,11 +37,11 @@ TWIST = helper.make_node("Twist", ["a"], ["b"], domain="com.acme", factor=3.0, n
 
 
 @pytest.fixture
-def twist() -> object:
+def twist():
     """Register a converter for an operator of another domain while a test runs."""
 
     @converter("Twist", domain="com.acme")
-    def twisted(node: Node, fresh: Fresh) -> Replacement:
+    def twisted(node, fresh):
         factor, one, scaled = fresh("factor"), fresh("one"), fresh("scaled")
         values = np.float32(node.attribute("factor")), np.float32(1)
         return Replacement(
@@ -60,7 +59,7 @@ def twist() -> object:
     unregister("Twist", domain="com.acme")
 
 
-def _twisted_model() -> onnx.ModelProto:
+def _twisted_model():
     model = parsed("g (float[3,4] x) => (float[3,4] y) { a = Relu(x) c = Tanh(b) y = Neg(c) }")
     model.graph.node.insert(1, TWIST)
     model.graph.value_info.append(
@@ -165,7 +164,7 @@ def test_a_window_wider_than_its_padded_input_is_left_to_others():
 
 def test_a_converter_that_fails_at_a_node_is_named():
     @converter("Twist", domain="com.acme")
-    def brittle(node: Node, fresh: Fresh) -> Replacement:
+    def brittle(node, fresh):
         if node.name == "twist":
             raise ValueError("not this one")
         return Replacement([helper.make_node("Identity", list(node.inputs), list(node.outputs))])

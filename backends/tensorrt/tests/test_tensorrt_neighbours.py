@@ -1,7 +1,6 @@
 """What TensorRT leaves runs on ONNX Runtime on the same GPU, and arrays stay where they are."""
 
 import inspect
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -29,14 +28,14 @@ MODEL = """agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
 
-def _right(x: Any) -> list[Any]:
+def _right(x):
     a = np.maximum(x, 0)
     c = np.sin(a + x)
     return [np.abs(c) * a, -c]
 
 
 @pytest.fixture
-def near(double: Double, monkeypatch: pytest.MonkeyPatch) -> OnnxRuntimeDouble:
+def near(double, monkeypatch):
     """Put ONNX Runtime with a CUDA provider on the double's device; Sin is left to it."""
     made = OnnxRuntimeDouble(double)
     for module in (library, operator, settings, tensors, ort_backend):
@@ -45,7 +44,7 @@ def near(double: Double, monkeypatch: pytest.MonkeyPatch) -> OnnxRuntimeDouble:
     return made
 
 
-def _session(double: Double, *stream: int) -> sk.InferenceSession:
+def _session(double, *stream):
     given = tuple(f"user_compute_stream={one}" for one in stream)
     neighbour = OnnxRuntimeBackend(Options(providers=("cuda",), provider_options=given))
     first = DoubleBackend(double, dims={"n": (1, 2, 8)})
@@ -155,11 +154,11 @@ def test_the_double_has_the_surface_of_onnxruntime():
 class _OnHost:
     """An array that takes a stream, as those on a device do."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array):
         self.array, self.streams = array, []
         self.__dlpack_device__ = array.__dlpack_device__
 
-    def __dlpack__(self, *, stream: int) -> Any:
+    def __dlpack__(self, *, stream):
         assert stream == 1
         return self.array.__dlpack__()
 
@@ -181,7 +180,7 @@ class Choosy(DoubleBackend):
 
 
 def test_what_a_backend_named_alone_leaves_runs_on_its_neighbour(double, near, monkeypatch, caplog):
-    def homes(*named: Any, **settings: Any) -> set[str]:
+    def homes(*named, **settings):
         backends = [Choosy(double, dims={"n": (1, 2, 8)}), *named]
         with sk.InferenceSession(parsed(MODEL), backends, on_fallback="ok", **settings) as session:
             for have, want in zip(session.run(None, {"x": X}), _right(X), strict=True):

@@ -1,7 +1,6 @@
 """Every official case that rules and parser claim is taken by the builder."""
 
 import random
-from collections.abc import Iterator
 
 from backends.tensorrt.tests.tensorrt_claims import ask, edges, loaded, workers
 from backends.tensorrt.tests.tensorrt_models import (
@@ -12,9 +11,7 @@ from backends.tensorrt.tests.tensorrt_models import (
     rtx,
 )
 from subgraphkit.errors import CompileError
-from subgraphkit.ir import BoundGraph, Subgraph
-from subgraphkit.testing.official_cases import OfficialCase, official_cases
-from subgraphkit_tensorrt.rules.static_rules import Rules
+from subgraphkit.testing.official_cases import official_cases
 
 pytestmark = needs_rtx
 
@@ -28,7 +25,7 @@ def test_what_our_rules_claim_is_taken_and_built(pytestconfig):
     assert {name: problem for name, problem in problems.items() if problem} == {}
 
 
-def _problem(case: OfficialCase) -> str | None:
+def _problem(case):
     """Return what the builder says against a case; None if rules or parser do not claim it."""
     graph = loaded(case.model)
     queries, found, conversions = ask(graph)
@@ -42,7 +39,7 @@ def _problem(case: OfficialCase) -> str | None:
     return None if queries.refusals_in(subgraph) else _built(subgraph)
 
 
-def _built(subgraph: Subgraph) -> str:
+def _built(subgraph):
     """Build an engine, if shapes are known before it runs; return what goes wrong."""
     chosen = options(optimization_level=0)
     ranges = ranges_at_bind(subgraph, chosen)
@@ -56,7 +53,7 @@ def _built(subgraph: Subgraph) -> str:
     return ""
 
 
-def _crossing(subgraph: Subgraph, graph: BoundGraph, found: Rules) -> Iterator[bool]:
+def _crossing(subgraph, graph, found):
     borders = edges(graph, found)
     for node in subgraph.members:
         for value in set(node.inputs).intersection(subgraph.inputs):

@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from subgraphkit.backend import validate_options
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library.builder_settings import BuilderSetting, read_settings
+from subgraphkit_tensorrt.library.builder_settings import read_settings
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.option_rules import check_agreement, read_ranges
 
@@ -23,12 +22,12 @@ TABLE = {option.name: option for option in OPTIONS}
 PACKAGE = Path(subgraphkit_tensorrt.__file__).parent
 
 
-def _with(**given: Any) -> Options:
+def _with(**given):
     named = {name: (value, "a test") for name, value in given.items()}
     return Options(**validate_options("tensorrt", OPTIONS, named))
 
 
-def _capabilities(release: str) -> Capabilities:
+def _capabilities(release):
     api = Api(release)
     return Capabilities.of(api.module(), api.flavour)
 
@@ -94,7 +93,7 @@ def test_ranges_that_are_none_are_refused_with_an_example(text):
     assert "batch=1|1x8x32" in caught.value.hint
 
 
-def _settings(release: str, given: dict[str, Any]) -> list[BuilderSetting]:
+def _settings(release, given):
     return read_settings(Api(release).module(), _with(builder=given).builder)
 
 

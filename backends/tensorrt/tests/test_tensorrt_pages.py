@@ -27,12 +27,12 @@ ROW = re.compile(r"^\| (`.*`) \| `(.*)` \|$", re.MULTILINE)
 SETTING = re.compile(r"^\| (`.*`) \| setting `(.*)` \|$", re.MULTILINE)
 
 
-def _section(title: str) -> str:
+def _section(title):
     sections = re.split(r"^## (.*)\n", MIGRATING, flags=re.MULTILINE)[1:]
     return dict(zip(sections[::2], sections[1::2], strict=True))[title]
 
 
-def _without_equivalent(section: str) -> set[str]:
+def _without_equivalent(section):
     (text,) = re.findall(r"\*\*No equivalent:\*\*(.*?)\n\n", section, re.DOTALL)
     return set(re.findall(r"`(trt_\w+)`", text))
 

@@ -1,8 +1,5 @@
 """Plans in another precision by the real builder: what the rest computes in, and what survives."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -27,7 +24,7 @@ pytestmark = needs_rtx
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
-def _calibrated(folder: Path, names: Sequence[str]) -> Path:
+def _calibrated(folder, names):
     """Store ranges for some values, all of them up to 4."""
     table = folder / "ranges.json"
     Ranges({name: Range(4.0, "minmax", 1, -4.0, 4.0) for name in names}).save(table)

@@ -1,7 +1,5 @@
 """Ranges of shapes: derived for inputs inside a model, and refused before any builder sees them."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -115,7 +113,7 @@ def test_a_range_grows_to_cover_another():
 SHAPES = ("min_shapes", "opt_shapes", "max_shapes")
 
 
-def _shapes(low: Any, usual: Any, high: Any, name: str = "x") -> dict[str, Any]:
+def _shapes(low, usual, high, name="x"):
     given = zip(SHAPES, (low, usual, high), strict=True)
     return {word: {name: shape} for word, shape in given}
 
@@ -143,7 +141,7 @@ BAD = {
 @needs_rtx
 @pytest.mark.parametrize("what", BAD)
 def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch):
-    def no_builder(*_: Any) -> None:
+    def no_builder(*_):
         raise AssertionError("the builder was asked")
 
     monkeypatch.setattr(build, "_run", no_builder)
@@ -155,7 +153,7 @@ def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch)
     assert caught.value.hint
 
 
-def _reshaped() -> Any:
+def _reshaped():
     nodes = [helper.make_node("Reshape", ["x", "target"], ["y"])]
     return typed_model(
         nodes,

@@ -4,7 +4,6 @@ import os
 import signal
 import time
 from dataclasses import replace
-from typing import Any
 
 import onnx
 import pytest
@@ -73,7 +72,7 @@ def test_a_real_build_reports_all_of_its_way():
 
 @needs_rtx
 def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised():
-    def fail(event: ProgressEvent) -> None:
+    def fail(event):
         raise MemoryError("in the callback")
 
     subgraph = cut(bound(blocks((6,))), 0)
@@ -87,7 +86,7 @@ def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised():
 def test_ctrl_c_stops_a_build_and_leaves_the_process_usable():
     told: list[ProgressEvent] = []
 
-    def listen(event: ProgressEvent) -> None:
+    def listen(event):
         if not told:  # the builder is at work, and not the parser before it
             os.kill(os.getpid(), signal.SIGINT)
         told.append(event)
@@ -108,7 +107,7 @@ def test_ctrl_c_stops_a_build_and_leaves_the_process_usable():
 
 
 def test_what_another_handler_of_ctrl_c_raises_stops_a_build():
-    def handler(number: int, frame: Any) -> None:
+    def handler(number, frame):
         raise SystemExit(number)
 
     before = signal.signal(signal.SIGINT, handler)
@@ -123,5 +122,5 @@ def test_what_another_handler_of_ctrl_c_raises_stops_a_build():
         progress.check()
 
 
-def whole_model(name: str) -> Any:
+def whole_model(name):
     return whole(onnx.load(light_model_path(name)))

@@ -221,7 +221,7 @@ def test_no_more_runs_than_allowed_are_under_way_on_an_engine_of_several_ranges(
     opened = Opened(GROWING, double, dims={"n": [(1, 2, 2), (3, 4, 4)]}, max_contexts=1)
     under_way, most = [0], [0]
 
-    def count(*_: Any) -> None:
+    def count(*_):
         under_way[0] += 1
         most[0] = max(most[0], under_way[0])
         time.sleep(0.002)

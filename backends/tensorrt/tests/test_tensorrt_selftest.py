@@ -1,7 +1,6 @@
 """The GPU checklist: on the double every check passes, and without a GPU it says so."""
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,14 +12,7 @@ import subgraphkit as sk
 from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend, run_bound
 from backends.tensorrt.tests.tensorrt_double import Double, contexts
-from subgraphkit.backend import (
-    Backend,
-    Check,
-    Conformance,
-    ProbeResult,
-    SelfCheck,
-    validate_options,
-)
+from subgraphkit.backend import Backend, Check, ProbeResult, SelfCheck, validate_options
 from subgraphkit.cli import main, selftest
 from subgraphkit.finding.registry import registered
 from subgraphkit.processes import NoAnswer
@@ -44,10 +36,10 @@ class Bench:
 
     lacks_networks = False
 
-    def __init__(self, double: Double) -> None:
+    def __init__(self, double):
         self._double = double
 
-    def open(self, model: Any, **options: Any) -> Any:
+    def open(self, model, **options):
         given = {name: (value, "the checklist") for name, value in options.items()}
         read = validate_options("tensorrt", DoubleBackend.options, given)
         backend = DoubleBackend(self._double, **{name: read[name] for name in options})
@@ -64,16 +56,16 @@ class Bench:
             close=session.close,
         )
 
-    def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
+    def expected(self, model, feeds):
         with sk.InferenceSession(model, backend="numpy") as session:
             return session.run(None, feeds)
 
-    def network(self, name: str) -> Any:
+    def network(self, name):
         if self.lacks_networks:
             raise FileNotFoundError(f"no {name}")
         return models.model(SMALL)
 
-    def engines(self, model: Any, folder: str, **options: Any) -> Sequence[str]:
+    def engines(self, model, folder, **options):
         kept = Path(folder, "engine")
         found = ["found" if kept.exists() else "built"]
         opened = self.open(model, dims=options["dims"])
@@ -83,7 +75,7 @@ class Bench:
 
 
 @pytest.fixture
-def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
+def placed(double, monkeypatch):
     """Return the double, found on a machine with a GPU."""
     device = Gpu(0, "a double", (8, 9), 58)
     found = Installation("ready", double.library, Machine((device,), "13.0"))
@@ -99,11 +91,11 @@ def placed(double: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     return double
 
 
-def _findings(double: Double) -> dict[str, Check]:
+def _findings(double):
     return {one.name: one.attempt(Bench(double)) for one in checklist.checks()}
 
 
-def _end(double: Double, name: str) -> tuple[str, str]:
+def _end(double, name):
     (check,) = (one for one in checklist.checks() if one.name == name)
     found = check.attempt(Bench(double))
     return found.status, found.text
@@ -212,20 +204,20 @@ def test_without_a_device_every_check_says_what_it_lacks(monkeypatch):
     }
 
 
-def _tested(name: str, ends: Mapping[str, str], problem: str = "") -> type[Backend]:
+def _tested(name, ends, problem=""):
     """Return a backend whose self-test has checks that end so, or one that cannot run here."""
 
     class Tested(DoubleBackend):
-        def __init__(self, options: Any = None) -> None:
+        def __init__(self, options=None):
             Backend.__init__(self, options or {})
 
         @classmethod
-        def probe(cls, *, deep: bool = False) -> ProbeResult:
+        def probe(cls, *, deep=False):
             problems = (problem,) if problem else ()
             return ProbeResult(available=not problem, devices=("a device",), problems=problems)
 
         @classmethod
-        def conformance(cls, suite: Conformance) -> None:
+        def conformance(cls, suite):
             suite.selftest(
                 SelfCheck(one, "nothing", lambda _, n=one: Check(n, ends[n], "as it is"), 7.0)
                 for one in ends
@@ -280,7 +272,7 @@ class Fragile:
         1: NoAnswer(None, "CUDA error: an illegal memory access"),
     }
 
-    def call(self, function: Any, given: Any, timeout: float) -> Any:
+    def call(self, function, given, timeout):
         if isinstance(function, type):
             self.made.append(given)
             return None
@@ -288,10 +280,10 @@ class Fragile:
             raise self.ends[given]
         return {"name": f"{given}", "status": "ok", "text": "fine", "needs": "", "seconds": 0.1}
 
-    def stop(self, patience: float = 0.0) -> None: ...
+    def stop(self, patience=0.0): ...
 
 
-def _on_fragile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, Any]]:
+def _on_fragile(tmp_path, monkeypatch):
     """Return the exit status of three checks in fragile children, and the report."""
     monkeypatch.setattr(selftest, "Child", Fragile)
     report = tmp_path / "report.json"

@@ -2,14 +2,12 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
 from onnx import numpy_helper
 
 from backends.tensorrt.tests.double_road import Tensor, X, on_numpy, parsed, run_bound, session
-from backends.tensorrt.tests.tensorrt_double import Double
 from subgraphkit.errors import InputError
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 from subgraphkit.testing.official_cases import official_cases
@@ -21,18 +19,18 @@ EVERY = 23
 """One official case in so many, so that they take seconds."""
 
 
-def homes(opened: Any) -> list[str]:
+def homes(opened):
     """Return the backends of the subgraphs."""
     return [one.backend for one in opened.partitioning.subgraphs]
 
 
-def widened(value: Any) -> Any:
+def widened(value):
     """Return an array of a type that has NaNs NumPy takes for equal."""
     is_odd = str(getattr(value, "dtype", "")).startswith(("float8", "bfloat"))
     return value.astype(np.float32) if is_odd else value
 
 
-def same(actual: list[Any], expected: list[Any]) -> None:
+def same(actual, expected):
     """Compare outputs of any kind, to the last bit."""
     for one, other in zip(actual, expected, strict=True):
         assert getattr(one, "dtype", None) == getattr(other, "dtype", None)
@@ -93,17 +91,17 @@ MODEL = """agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
     { a = MatMul(x, w) b = Relu(a) y = Add(b, x) c = Neg(y) z = Mul(c, y) }"""
 
 
-def updatable(double: Double, **options: Any) -> Any:
+def updatable(double, **options):
     model = parsed(MODEL)
     model.graph.initializer.append(numpy_helper.from_array(weight(0), "w"))
     return session(model, double, 2, refittable=True, **options)
 
 
-def weight(version: int) -> Any:
+def weight(version):
     return np.float32(np.eye(3) * (version + 1))
 
 
-def right(x: Any, version: int) -> tuple[Any, Any]:
+def right(x, version):
     y = np.maximum(x @ weight(version), 0) + x
     return y, -y * y
 
@@ -111,11 +109,11 @@ def right(x: Any, version: int) -> tuple[Any, Any]:
 class Caller:
     """Runs sessions from one thread, each time another way."""
 
-    def __init__(self, sessions: Any, seed: int) -> None:
+    def __init__(self, sessions, seed):
         self._sessions = sessions
         self._draw = np.random.default_rng(seed)
 
-    def run(self, version: list[int]) -> list[str]:
+    def run(self, version):
         """Return what came out wrong."""
         wrong = []
         for place in range(RUNS):
@@ -132,7 +130,7 @@ class Caller:
         return wrong
 
     @staticmethod
-    def _results(opened: Any, x: Any, bound: int) -> tuple[Any, Any]:
+    def _results(opened, x, bound):
         if not bound:
             y, z = opened.run(None, {"x": x})
         else:

@@ -46,7 +46,7 @@ def test_a_shape_that_was_not_taken_is_set_again(double):
     opened, refusals = Opened(GROWING, double, dims={"n": (1, 4, 8)}), [MemoryError()]
     opened.check(2)
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_):
         if refusals:
             raise refusals.pop()
 
@@ -106,7 +106,7 @@ def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(d
     opened = Opened(GROWING, double)
     build = double.trt.Builder.build_serialized_network
 
-    def limited(builder: Any, network: Any, config: Any) -> Any:
+    def limited(builder, network, config):
         largest = config.profiles[0].shapes["x"][2][0]
         return build(builder, network, config) if largest <= 50 else None
 
@@ -121,14 +121,14 @@ def test_the_fallback_answers_while_a_wider_engine_is_built(double, monkeypatch)
     with session(parsed(GROWING), double, build_behind=True) as opened:
         (step,) = opened.plan.steps
 
-        def run(n: int) -> None:
+        def run(n):
             x = np.full((n, 3), n, np.float32)
             np.testing.assert_array_equal(opened.run(None, {"x": x})[0], 2 * x)
 
         run(2)  # waits: nothing is there yet
         may_build, build = threading.Event(), double.trt.Builder.build_serialized_network
 
-        def slowly(*given: Any) -> Any:
+        def slowly(*given):
             assert may_build.wait(20)
             return build(*given)
 
@@ -174,7 +174,7 @@ def test_threads_that_meet_a_new_shape_build_once(double):
     opened = Opened(GROWING, double, max_contexts=4)
     barrier = threading.Barrier(6)
 
-    def run(_: int) -> Any:
+    def run(_):
         barrier.wait()
         return opened(np.ones((5, 3), np.float32))[0]
 
@@ -202,7 +202,7 @@ def test_an_engine_that_is_let_go_of_ends_after_its_last_run(double, *, fails):
     opened(X)
     nested: list[Any] = []
 
-    def executing(*_: Any) -> None:
+    def executing(*_):
         if not nested:  # another length evicts the engine while its run is under way
             nested.append(None)
             in_thread(lambda: opened.check(5))
@@ -220,7 +220,7 @@ def test_an_engine_that_is_let_go_of_while_it_is_looked_at_is_not_run(double, mo
     opened(X)
     tightest, begun = PooledEngine.tightest, []
 
-    def looking(*given: Any) -> Any:
+    def looking(*given):
         begun.append(None)
         found = tightest(*given)
         if len(begun) == 1:
@@ -237,7 +237,7 @@ def test_an_engine_that_others_let_go_of_ends_after_all_that_found_it(double, mo
     opened(X)
     take, begun, found = Contexts.take, [], []
 
-    def taking(contexts: Contexts, *given: Any, **how: Any) -> Any:
+    def taking(contexts, *given, **how):
         begun.append(len(begun))
         if len(begun) < 3:  # another run of the engine, in which a third length evicts it
             x = X if len(begun) == 1 else np.ones((5, 3), np.float32)

@@ -5,7 +5,6 @@ the library's hold a set of timings.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_models import blocks, context_of, needs_rtx, options, rtx
@@ -15,40 +14,40 @@ from subgraphkit_tensorrt.building.configuration import TimingCache, timing_cach
 class Timings:
     """``ITimingCache``: words, each a timing of one kernel."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data):
         self.words = set(data.decode().split())
 
-    def combine(self, other: "Timings", *, ignore_mismatch: bool) -> bool:
+    def combine(self, other, *, ignore_mismatch):
         assert not ignore_mismatch
         self.words |= other.words
         return True
 
-    def serialize(self) -> bytes:
+    def serialize(self):
         return " ".join(sorted(self.words)).encode()
 
 
 class Config:
     """The part of ``IBuilderConfig`` that knows timings; takes none of another device."""
 
-    def __init__(self, device: str = "one") -> None:
+    def __init__(self, device="one"):
         self.device = device
         self.timings: Timings | None = None
 
-    def create_timing_cache(self, data: bytes) -> Timings | None:
+    def create_timing_cache(self, data):
         return Timings(data)
 
-    def set_timing_cache(self, cache: Timings, *, ignore_mismatch: bool) -> bool:
+    def set_timing_cache(self, cache, *, ignore_mismatch):
         assert not ignore_mismatch
         if any(not word.startswith(self.device) for word in cache.words):
             return False
         self.timings = cache
         return True
 
-    def get_timing_cache(self) -> Timings | None:
+    def get_timing_cache(self):
         return self.timings
 
 
-def _build(path: Path, *words: str, device: str = "one") -> set[str]:
+def _build(path, *words, device="one"):
     """Build something that times some kernels; return what was known before."""
     cache, config = TimingCache(path), Config(device)
     attached = cache.attach(config)

@@ -3,7 +3,6 @@
 import gc
 import itertools
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +44,7 @@ _ASKED = (
 )
 
 
-def contexts(opened: Opened) -> int:
+def contexts(opened):
     return int(opened.operator.info()["engines"][0]["contexts"])
 
 
@@ -92,7 +91,7 @@ def test_garbage_is_not_collected_while_its_thread_records(double):
     waste[0].append(waste[0])  # which only a collection ends
     del other
 
-    def end(_: Any, stream: int) -> None:
+    def end(_, stream):
         if double.cuda.is_recording(stream):
             waste.clear()
             gc.set_threshold(1)

@@ -1,9 +1,5 @@
 """Which nodes are taken, and what is said of those that are not."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -11,7 +7,6 @@ from onnx import helper
 
 from backends.tvm.tests.tvm_models import dense, homes, open_tvm, parsed, refusals
 from subgraphkit.errors import UnclaimedNodesError
-from subgraphkit.ir import Subgraph
 from subgraphkit_tvm import claims
 from subgraphkit_tvm.importing import import_region
 
@@ -44,11 +39,11 @@ def test_the_importers_own_words_reach_the_report():
 
 
 @pytest.fixture
-def questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def questions(tmp_path, monkeypatch):
     """Return the operators that TVM was asked about since, with no answers from before."""
     found = []
 
-    def asked(subgraph: Subgraph, weights: Sequence[str]) -> Any:
+    def asked(subgraph, weights):
         found.append(subgraph.members[0].op_type)
         return ask(subgraph, weights)
 
@@ -124,7 +119,7 @@ def test_what_tvm_would_get_wrong_is_refused_with_the_reason(text, said):
 
 
 def test_upsampling_by_a_scale_that_fits_is_taken_and_one_that_is_rounded_is_not():
-    def model(scale: float) -> onnx.ModelProto:
+    def model(scale):
         scales = np.array([1, 1, scale, scale], np.float32)
         return parsed(
             "g (float[1, 1, 3, 3] x) => (float[1, 1, H, W] y) "
@@ -185,7 +180,7 @@ def test_nodes_that_read_one_value_twice_are_asked_about_apart(questions):
 
 
 def test_an_answer_for_want_of_memory_is_not_remembered(questions, monkeypatch):
-    def full(*given: object) -> None:
+    def full(*given):
         raise MemoryError
 
     model = parsed("g (float[4] x) => (float[4] y) { y = Tanh(x) }")
@@ -230,7 +225,7 @@ def test_values_of_every_common_dtype_come_through(dtype):
 def test_nodes_that_cannot_be_built_are_found_by_halves(monkeypatch):
     asked = []
 
-    def picky(part: Subgraph) -> Any:
+    def picky(part):
         asked.append(len(part.members))
         if any(node.op_type == "Sin" for node in part.members):
             raise ValueError("no sine today")

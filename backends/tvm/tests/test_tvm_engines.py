@@ -4,7 +4,6 @@ import sys
 import threading
 import warnings
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +47,7 @@ def test_a_second_session_takes_the_code_from_the_cache(tmp_path, monkeypatch):
     with open_tvm(model, cache=True, cache_dir=str(tmp_path)):
         pass
 
-    def build(lowered: Any) -> None:
+    def build(lowered):
         raise AssertionError(f"compiled again: {lowered}")
 
     monkeypatch.setattr(backend, "build", build)
@@ -59,7 +58,7 @@ def test_a_second_session_takes_the_code_from_the_cache(tmp_path, monkeypatch):
 
 
 def test_without_a_linker_code_is_compiled_in_memory_and_not_stored(monkeypatch):
-    def no_linker(executable: Any) -> bytes:
+    def no_linker(executable):
         raise RuntimeError(f"no compiler for {type(executable).__name__}")
 
     monkeypatch.setattr(building, "link", no_linker)
@@ -117,7 +116,7 @@ def test_only_a_thread_that_asks_to_be_quiet_is(capsys):
     stream = sys.stdout
     asked, done = threading.Event(), threading.Event()
 
-    def other() -> None:
+    def other():
         sys.stdout.write("heard\n")
         with quiet():
             asked.set()

@@ -21,11 +21,11 @@ SCHEMA = (
 )
 
 
-def read(name: str, value: object) -> object:
+def read(name, value):
     return validate_options("tensorrt", SCHEMA, {name: (value, "the test")})[name]
 
 
-def failure(name: str, value: object) -> OptionError:
+def failure(name, value):
     with pytest.raises(OptionError) as caught:
         read(name, value)
     return caught.value

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Progress, ProgressEvent
+from subgraphkit.backend import Progress, ProgressEvent
 from tests.fakes import ReferenceOperator, backend_of, extended
 from tests.models import CHAIN, parsed
 
@@ -26,7 +26,7 @@ def test_extensions_hear_of_progress_whoever_else_listens():
 
     class Listening:
         @sk.hookimpl
-        def subgraphkit_progress(self, event: ProgressEvent) -> None:
+        def subgraphkit_progress(self, event):
             heard.append(event)
 
     told: list[ProgressEvent] = []
@@ -38,10 +38,10 @@ def test_extensions_hear_of_progress_whoever_else_listens():
 
 
 class _Telling(sk.SubgraphProperty):
-    def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+    def create_selector(self, graph):
         return sk.OpSelector(graph, ["Relu"])
 
-    def create_operator(self, subgraph: sk.Subgraph, context: BindContext) -> sk.SubgraphOperator:
+    def create_operator(self, subgraph, context):
         context.progress("thinking", 1, 2, subgraph.id)
         return ReferenceOperator(subgraph)
 
@@ -71,9 +71,7 @@ def test_compiling_stops_before_the_next_subgraph_and_closes_what_there_is():
     made: list[ReferenceOperator] = []
 
     class Noting(_Telling):
-        def create_operator(
-            self, subgraph: sk.Subgraph, context: BindContext
-        ) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             made.append(super().create_operator(subgraph, context))  # type: ignore[arg-type]  # it is one
             return made[-1]
 

@@ -4,7 +4,6 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import ConfigError
-from subgraphkit.ir import Graph
 from tests.models import bound
 
 BLOCK = """
@@ -21,11 +20,11 @@ block (float[1, 2, 4, 4] x) => (float[1, 2, 4, 4] y{outputs})
 PATTERN = ("Conv", "BatchNormalization?", "Relu|Clip")
 
 
-def block(last: str = "Neg(r)", outputs: str = "") -> Graph:
+def block(last="Neg(r)", outputs=""):
     return bound(BLOCK.format(last=last, outputs=outputs))
 
 
-def grown(graph: Graph, selector: sk.SubgraphSelector, seed: int = 0) -> list[int]:
+def grown(graph, selector, seed=0):
     """Grow from a seed as the partition pass does, without its other checks."""
     if not selector.select(graph.nodes[seed]):
         return []
@@ -54,7 +53,7 @@ def test_listed_operators_are_taken_and_others_refused_with_a_reason():
 
 
 def test_a_predicate_may_look_at_the_node():
-    def small(node: sk.Node) -> bool | sk.Refusal:
+    def small(node):
         return node.shape(1) == (1, 1, 1, 1) or sk.Refusal("shape", "only one by one")
 
     answer = sk.OpSelector(block(), {"Conv": small, "Relu": True}).select(block().nodes[0])

@@ -1,8 +1,5 @@
 """Models that are bound, with operators of ones own too."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -11,8 +8,7 @@ from onnx import defs
 import subgraphkit as sk
 from subgraphkit.backend import hookimpl
 from subgraphkit.errors import BackendError, BindError, InvalidModelError, SubgraphkitWarning
-from subgraphkit.ir import Node
-from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit.types import DataType, TensorType
 from tests.fakes import extended
 from tests.models import LIGHT, LINEAR, parsed
 
@@ -154,13 +150,11 @@ m (float[N, 4] x) => (float[N, K] y) <float[2, 5] w = {1, 2, 3, 4, 5, 6, 7, 8, 9
 class Types:
     """Types one operator, or answers something else for it."""
 
-    def __init__(self, answer: Any = None) -> None:
+    def __init__(self, answer=None):
         self.answer = answer
 
     @hookimpl
-    def subgraphkit_types(
-        self, node: Node, inputs: Sequence[ValueType | None]
-    ) -> Sequence[ValueType | None] | None:
+    def subgraphkit_types(self, node, inputs):
         if (node.domain, node.op_type) != ("com.acme", "Halve"):
             return None
         if callable(self.answer):
@@ -178,12 +172,12 @@ class Types:
 
 
 @pytest.fixture
-def types() -> Iterator[Types]:
+def types():
     with extended(Types(), "acme") as extension:
         yield extension
 
 
-def bound(text: str = MODEL, **shapes: Any) -> Any:
+def bound(text=MODEL, **shapes):
     return sk.bind(sk.load(onnx.parser.parse_model(HEADER + text)), shapes, backend="numpy")
 
 
@@ -250,7 +244,7 @@ def test_a_registered_schema_is_heard_too():
         attributes=[defs.OpSchema.Attribute("axis", defs.OpSchema.AttrType.INT)],
     )
 
-    def infer(context: Any) -> None:
+    def infer(context):
         found = onnx.TypeProto()
         found.CopyFrom(context.get_input_type(0))
         found.tensor_type.shape.dim[1].dim_value //= 2
@@ -269,20 +263,20 @@ class HalveBackend(sk.Backend):
 
     name = "acme"
 
-    def properties(self) -> Sequence[sk.SubgraphProperty]:
+    def properties(self):
         return [HalveProperty()]
 
 
 class HalveProperty(sk.SubgraphProperty):
-    def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+    def create_selector(self, graph):
         return sk.OpSelector(graph, ["com.acme::Halve"])
 
-    def create_operator(self, subgraph: Any, context: Any) -> sk.SubgraphOperator:
+    def create_operator(self, subgraph, context):
         return Halve()
 
 
 class Halve(sk.SubgraphOperator):
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> list[Any]:
+    def run(self, inputs, outputs=None):
         return [inputs[0][:, : inputs[0].shape[1] // 2].copy()]
 
 

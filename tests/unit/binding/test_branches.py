@@ -9,7 +9,6 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
-from subgraphkit.binding import BoundModel
 from subgraphkit.comparing import verify
 from subgraphkit.errors import InvalidModelError, WeightUpdateError
 from subgraphkit.running.tapping import tapped_session
@@ -32,11 +31,11 @@ g (float[N, 2] x) => (float[m, k] y, float[m, k] z) <int64 two = {2}> {
 THEN, ELSE = (f"the {one} branch is taken, known at bind" for one in ("then", "else"))
 
 
-def folded(model: onnx.ModelProto, backend: object = "numpy", **shapes: int) -> BoundModel:
+def folded(model, backend="numpy", **shapes):
     return sk.bind(sk.load(model), shapes, backend=backend)
 
 
-def operators(graph: BoundModel) -> list[str]:
+def operators(graph):
     return [graph.nodes[node].op_type for node in graph.order]
 
 

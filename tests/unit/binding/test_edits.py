@@ -1,15 +1,14 @@
 """Graph passes of extensions: what they replace, what is checked, and who sees it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import helper, parser
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Edit
+from subgraphkit.backend import Edit
 from subgraphkit.comparing import verify
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import BoundGraph
@@ -33,17 +32,17 @@ Edits = Callable[[BoundGraph], Any]
 class Pass:
     """A graph pass that does what the test says."""
 
-    def __init__(self, edits: Edits) -> None:
+    def __init__(self, edits):
         self.edits = edits
 
     @sk.hookimpl
-    def subgraphkit_edits(self, graph: BoundGraph) -> Any:
+    def subgraphkit_edits(self, graph):
         return self.edits(graph)
 
 
 @pytest.fixture
-def run_pass() -> Iterator[Callable[[Edits], None]]:
-    def register(edits: Edits) -> None:
+def run_pass():
+    def register(edits):
         sk.register_extension(Pass(edits), "fuse")
 
     register(lambda _: [])
@@ -51,7 +50,7 @@ def run_pass() -> Iterator[Callable[[Edits], None]]:
     sk.unregister_extension("fuse")
 
 
-def silus(graph: BoundGraph, replacement: Sequence[onnx.NodeProto] = ()) -> Iterator[Edit]:
+def silus(graph, replacement=()):
     """Put one node in the place of each product of a value and its sigmoid."""
     for node in graph.nodes:
         if node.op_type == "Mul":
@@ -61,22 +60,22 @@ def silus(graph: BoundGraph, replacement: Sequence[onnx.NodeProto] = ()) -> Iter
 
 
 class Silu(sk.SubgraphOperator):
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         return [inputs[0] / (1 + np.exp(-inputs[0]))]
 
 
 class SiluProperty(sk.SubgraphProperty):
-    def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+    def create_selector(self, graph):
         return sk.OpSelector(graph, ["com.acme::Silu"])
 
-    def create_operator(self, subgraph: sk.Subgraph, context: BindContext) -> sk.SubgraphOperator:
+    def create_operator(self, subgraph, context):
         return Silu()
 
 
 class Acme(sk.Backend):
     name = "acme"
 
-    def properties(self) -> Sequence[sk.SubgraphProperty]:
+    def properties(self):
         return [SiluProperty()]
 
 
@@ -104,7 +103,7 @@ def test_without_the_pass_the_graph_is_as_it_was(run_pass):
 
 
 def test_nodes_are_replaced_by_nodes_and_constants(run_pass):
-    def halve(graph: BoundGraph) -> list[Edit]:
+    def halve(graph):
         (node,) = (node for node in graph.nodes if node.op_type == "Relu")
         halved = helper.make_node("Mul", [node.inputs[0], "half"], [*node.outputs])
         return [Edit([node.id], [halved], {"half": np.float32(0.5)})]
@@ -137,7 +136,7 @@ def test_other_processes_and_bundles_have_what_the_pass_made_of_the_model(
         np.testing.assert_array_equal(opened.run(["y"], FEEDS)[0], y)
 
 
-def node(op_type: str, *inputs: str, outputs: Sequence[str] = ("silu",), **attributes: Any) -> Any:
+def node(op_type, *inputs, outputs=("silu",), **attributes):
     return helper.make_node(op_type, inputs, outputs, **attributes)
 
 

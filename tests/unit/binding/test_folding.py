@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -230,12 +229,12 @@ _MOST_MIB = 200
 _MOST_BYTES = 1 << 20
 
 
-def _ones(*shape: int) -> np.ndarray:
+def _ones(*shape):
     return np.ones(shape, np.float32)
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> Mapping[str, tuple[str, int]]:
+def outcomes():
     """Open and run all hostile models in one process: the code of each, and its memory."""
     done = run_child([sys.executable, "-m", "tests.unit.binding.hostile_models"], cwd=ROOT)
     return {name: (code, mebibytes) for name, code, mebibytes in json.loads(done.stdout)}

@@ -1,12 +1,9 @@
 """What the tests of bundles share: models, backends with engines, and a manifest to be edited."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import numpy_helper
 
@@ -14,7 +11,7 @@ import subgraphkit as sk
 from subgraphkit.bundling.reading import MARK
 from subgraphkit.ir.structure import canonical, data_digest
 from tests.models import parsed
-from tests.storing import Storing, storing
+from tests.storing import storing
 from tests.unit.compiling.conftest import home
 
 __all__ = ["home"]
@@ -22,7 +19,7 @@ __all__ = ["home"]
 X = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
 
 
-def wide() -> onnx.ModelProto:
+def wide():
     """Return a model of three products whose weights are large enough to be left out.
 
     The one in the middle is a Gemm, which ``storing`` leaves to NumPy.
@@ -44,18 +41,18 @@ def wide() -> onnx.ModelProto:
 
 
 @pytest.fixture(autouse=True)
-def _inside(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _inside(home, monkeypatch):
     monkeypatch.chdir(home)
 
 
 @pytest.fixture
-def backend() -> type[Storing]:
+def backend():
     """Return a backend whose engines can be stored, with counts of its own."""
     return storing()
 
 
 @pytest.fixture
-def bundle(backend: type[Storing]) -> Path:
+def bundle(backend):
     """Return a bundle of ``wide``: two engines of ``storing`` and a subgraph of NumPy between."""
     with sk.InferenceSession(wide(), backend=[backend], shapes={"N": 2}) as session:
         session.export("bundle")
@@ -64,13 +61,13 @@ def bundle(backend: type[Storing]) -> Path:
 
 
 @pytest.fixture
-def expected() -> Any:
+def expected():
     """Return what ``wide`` computes of ``X``."""
     with sk.InferenceSession(wide(), backend="numpy", shapes={"N": 2}) as session:
         return session.run(None, {"x": X})[0]
 
 
-def edited(bundle: Path, edit: Callable[[Any], None]) -> None:
+def edited(bundle, edit):
     """Change the manifest of a bundle and give it the digest it should have."""
     path = bundle / "manifest.json"
     members = json.loads(path.read_text())

@@ -15,11 +15,11 @@ from subgraphkit.bundling.reading import MARK
 from subgraphkit.errors import BundleError
 from subgraphkit.partitioning import Constraints
 from tests.models import LINEAR, parsed
-from tests.storing import Storing, storing
+from tests.storing import storing
 from tests.unit.bundling.conftest import X, edited
 
 
-def _refused(bundle: Path, backend: type[Storing], *codes: str) -> BundleError:
+def _refused(bundle, backend, *codes):
     with pytest.raises(BundleError) as caught:
         sk.InferenceSession(bundle, backend=[backend])
     assert caught.value.code in codes, caught.value
@@ -27,7 +27,7 @@ def _refused(bundle: Path, backend: type[Storing], *codes: str) -> BundleError:
     return caught.value
 
 
-def _files(bundle: Path) -> list[Path]:
+def _files(bundle):
     found = sorted(bundle.iterdir())
     assert [path.suffix for path in found] == [".json", ".onnx", ".engine", ".engine", ".bin"]
     return found
@@ -69,7 +69,7 @@ def test_a_model_is_used_as_it_was_checked_though_the_bundle_is_replaced_meanwhi
         session.export("other")
     real = BundleFiles._opened
 
-    def opened_once(self: BundleFiles, name: str) -> Any:
+    def opened_once(self, name):
         file = real(self, name)
         if name == "model.onnx":
             Path("bundle").rename("former")
@@ -149,7 +149,7 @@ EDITS: dict[str, Callable[[Any], None]] = {
 }
 
 
-def _swap(members: Any, name: str) -> None:
+def _swap(members, name):
     one, other = members["subgraphs"][0], members["subgraphs"][2]
     one[name], other[name] = other[name], one[name]
 
@@ -182,7 +182,7 @@ def test_another_device_is_refused_with_what_is_here_and_what_it_was_made_with(b
 
 
 def test_a_backend_may_accept_what_it_knows_to_fit(bundle, expected):
-    def accepts(self: Any, made: Any, here: Any) -> bool:
+    def accepts(self, made, here):
         return bool(made.fingerprint == "storing;cpu" and here.fingerprint == "storing;gpu")
 
     other = storing(device="gpu", accepts=accepts)
@@ -191,7 +191,7 @@ def test_a_backend_may_accept_what_it_knows_to_fit(bundle, expected):
 
 
 def test_a_backend_that_cannot_say_or_restore_is_named(bundle):
-    def broken(self: Any, *_: Any) -> Any:
+    def broken(self, *_):
         raise RuntimeError("no driver")
 
     for name, doing in (("accepts", "judge"), ("fingerprint", "judge"), ("deserialize", "restore")):

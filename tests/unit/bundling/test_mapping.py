@@ -26,7 +26,7 @@ X = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
 IDS = np.array([3, 1, 60])
 
 
-def dense(seed: int = 1, rows: int = 64) -> onnx.ModelProto:
+def dense(seed=1, rows=64):
     """Return a model that multiplies by a weight and looks another one up."""
     model = parsed(
         f"""
@@ -44,17 +44,17 @@ def dense(seed: int = 1, rows: int = 64) -> onnx.ModelProto:
     return model
 
 
-def exported(model: onnx.ModelProto, backend: str, folder: Path, **more: Any) -> Path:
+def exported(model, backend, folder, **more):
     with sk.InferenceSession(model, backend, on_fallback="ok") as session:
         session.export(folder, **more)
     return folder
 
 
-def answers(session: sk.InferenceSession) -> list[Any]:
+def answers(session):
     return session.run(None, {"x": X, "ids": IDS})
 
 
-def is_mapped(session: sk.InferenceSession) -> bool:
+def is_mapped(session):
     array = session.graph.constants["w"].array()
     base: Any = array
     while isinstance(base, np.ndarray):
@@ -93,16 +93,16 @@ def test_weights_of_ones_own_bundle_are_mapped_and_aligned(tmp_path):
 class _Counted:
     """Stands for ``hashlib`` and counts the bytes of large pieces that are hashed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.large = 0
 
-    def sha256(self, data: Any = b"") -> Any:
+    def sha256(self, data=b""):
         hasher, counted = hashlib.sha256(data), self
 
         class Hasher:
             hexdigest = hasher.hexdigest
 
-            def update(self, piece: Any) -> None:
+            def update(self, piece):
                 counted.large += len(piece)
                 hasher.update(piece)
 
@@ -110,7 +110,7 @@ class _Counted:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> _Counted:
+def counted(monkeypatch):
     """Count what is hashed, in a process that remembers nothing; every file is settled."""
     counted = _Counted()
     monkeypatch.setattr(reading, "hashlib", counted)
@@ -185,7 +185,7 @@ class TestLettingGo:
     """Weights of a model in a file, once a library has copies of its own."""
 
     @staticmethod
-    def model(folder: Path) -> Path:
+    def model(folder):
         path = folder / "m.onnx"
         onnx.save(dense(rows=8192), path)
         return path

@@ -105,7 +105,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def same(have: list[Any], want: list[Any]) -> None:
+def same(have, want):
     """Compare outputs, lists element by element."""
     assert len(have) == len(want)
     for one, other in zip(have, want, strict=True):
@@ -242,7 +242,7 @@ def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
     # Were another subgraph to fail afterwards, the old weights could not be put back.
     asked: list[str] = []
 
-    def update(self: Any, changed: Any) -> bool:
+    def update(self, changed):
         asked.extend(changed)
         return True
 
@@ -274,7 +274,7 @@ def test_weights_that_were_replaced_are_exported_as_they_are_now(text, fresh, sh
 def test_what_a_subgraph_moved_to_the_fallback_computes_is_exported_without_an_engine(
     backend, monkeypatch, expected
 ):
-    def broken(*_: Any) -> Any:
+    def broken(*_):
         raise RuntimeError("out of order")
 
     with monkeypatch.context() as patched:
@@ -296,7 +296,7 @@ class Gone(Storing):
     """The backend of the bundle, on a machine without its device."""
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
+    def probe(cls, *, deep=False):
         return sk.ProbeResult(available=False, problems=("there is no device",), hint="Plug it in.")
 
 

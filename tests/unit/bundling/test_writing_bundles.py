@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -21,12 +20,12 @@ from tests.storing import storing
 from tests.unit.bundling.conftest import X, wide
 
 
-def _export(place: str | Path = "bundle", **how: Any) -> None:
+def _export(place="bundle", **how):
     with sk.InferenceSession(wide(), backend="numpy", shapes={"N": 2}) as session:
         session.export(place, **how)
 
 
-def _computes(place: str | Path = "bundle") -> bool:
+def _computes(place="bundle"):
     with sk.InferenceSession(place) as opened:
         return opened.run(None, {"x": X})[0].shape == (2, 64)
 
@@ -105,7 +104,7 @@ def test_a_place_that_can_be_no_folder_is_refused_before_anything_is_written(pla
 def test_what_another_process_put_there_meanwhile_is_not_replaced(monkeypatch):
     real = writing.write_bundled_model
 
-    def late(*arguments: Any) -> bytes:
+    def late(*arguments):
         monkeypatch.setattr(writing, "write_bundled_model", real)
         _export()
         return real(*arguments)
@@ -136,7 +135,7 @@ def test_a_disk_that_fails_leaves_nothing_or_what_was_there(monkeypatch, code, c
     kept = {path.name: path.read_bytes() for path in Path("bundle").iterdir()}
     real, calls = os.fsync, iter(range(99))
 
-    def failing(descriptor: int) -> None:
+    def failing(descriptor):
         if next(calls) == call:
             raise OSError(code, os.strerror(code))
         real(descriptor)
@@ -245,7 +244,7 @@ def test_a_subgraph_without_an_engine_yet_is_told_and_compiled_when_it_is_opened
 def test_an_engine_that_cannot_be_stored_is_an_error(monkeypatch):
     for made, text in ((7, "returned a int"), (None, "out of memory")):
 
-        def serialize(self: Any, made: Any = made) -> Any:
+        def serialize(self, made=made):
             if made is None:
                 raise RuntimeError("out of memory")
             return made

@@ -2,10 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -32,7 +31,7 @@ Cli = Callable[..., Ended]
 
 
 @pytest.fixture(autouse=True)
-def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clean_surroundings(tmp_path, monkeypatch):
     """Work in an empty folder, with no setting from outside."""
     for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
         monkeypatch.delenv(name)
@@ -43,10 +42,10 @@ def clean_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(capsys):
     """Return a function that carries out a command line in this process."""
 
-    def call(*words: object) -> Ended:
+    def call(*words):
         code = main([str(word) for word in words])
         captured = capsys.readouterr()
         return Ended(int(code), captured.out, captured.err)
@@ -55,13 +54,13 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def new_process(tmp_path: Path) -> Cli:
+def new_process(tmp_path):
     """Return a function that carries out a command line in a new process.
 
     Plugins written by ``install`` are found there.
     """
 
-    def call(*words: object, **variables: str) -> Ended:
+    def call(*words, **variables):
         folders = [str(tmp_path / "site"), str(ROOT), *filter(None, sys.path)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), **variables}
         done = run_command([*map(str, words)], tmp_path, environment, timeout=60)
@@ -74,10 +73,10 @@ Install = Callable[..., None]
 
 
 @pytest.fixture
-def install(tmp_path: Path) -> Install:
+def install(tmp_path):
     """Return a function that puts a module with an entry point where a new process finds it."""
 
-    def write(name: str, source: str, group: str = "subgraphkit.backends") -> None:
+    def write(name, source, group="subgraphkit.backends"):
         site = tmp_path / "site"
         metadata = site / f"acme_{name}-1.0.dist-info"
         metadata.mkdir(parents=True)
@@ -94,7 +93,7 @@ def install(tmp_path: Path) -> Install:
 
 
 @pytest.fixture
-def linear(tmp_path: Path) -> Path:
+def linear(tmp_path):
     """Return the file of a model ``x[N,3] -> y[N,2]``."""
     path = tmp_path / "linear.onnx"
     onnx.save(parsed(LINEAR), path)
@@ -102,10 +101,10 @@ def linear(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def array_file(tmp_path: Path) -> Callable[[Any], Path]:
+def array_file(tmp_path):
     """Return a function that stores an array and returns the file."""
 
-    def store(array: Any) -> Path:
+    def store(array):
         path = tmp_path / "array.npy"
         np.save(path, array)
         return path

@@ -19,7 +19,7 @@ def test_a_backend_whose_import_raises_is_told_when_it_is_named(new_process, ins
 
 
 def test_a_bug_is_told_as_a_bug(cli, linear, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
+    def fail(*_, **__):
         raise ZeroDivisionError("unexpected")
 
     monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", fail)
@@ -32,7 +32,7 @@ def test_a_bug_is_told_as_a_bug(cli, linear, monkeypatch):
 
 
 def test_an_interruption_has_its_own_exit_code(cli, linear, monkeypatch):
-    def interrupt(*_: object, **__: object) -> None:
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", interrupt)
@@ -42,10 +42,10 @@ def test_an_interruption_has_its_own_exit_code(cli, linear, monkeypatch):
 
 def test_an_interruption_that_python_drops_strikes_again(cli, linear, monkeypatch):
     class Interrupted:
-        def __del__(self) -> None:
+        def __del__(self):
             raise KeyboardInterrupt
 
-    def drop(*_: object, **__: object) -> None:
+    def drop(*_, **__):
         Interrupted()
         time.sleep(60)
 
@@ -56,7 +56,7 @@ def test_an_interruption_that_python_drops_strikes_again(cli, linear, monkeypatc
 
 
 def test_an_interruption_that_a_library_takes_for_its_own_fault_is_one(cli, linear, monkeypatch):
-    def load(*_: object, **__: object) -> None:
+    def load(*_, **__):
         error = ImportError("no such library")
         error.__context__ = KeyboardInterrupt()
         raise error

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import pytest
 
 import subgraphkit as sk
 from tests.models import DIAMOND, LINEAR, parsed
-from tests.storing import Storing, storing
-from tests.unit.cli.conftest import Cli
+from tests.storing import storing
 
 WORDS = ("linear.onnx", "--symbol", "N=3")
 
 
 @pytest.fixture(autouse=True)
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def model(tmp_path, monkeypatch):
     """Put a model into the folder of the test, and the cache beside it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
@@ -29,15 +27,15 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Bare(sk.SubgraphOperator):
     """An operator with an engine of its own kind."""
 
-    def run(self, inputs: Any, outputs: Any = None) -> Any:
+    def run(self, inputs, outputs=None):
         raise NotImplementedError
 
-    def bare_engine(self) -> bytes:
+    def bare_engine(self):
         return b"engine"
 
 
 @pytest.fixture
-def backend() -> Iterator[type[Storing]]:
+def backend():
     """Register a backend that stores engines."""
     made = storing(name="stores")
     sk.register_backend(made)
@@ -45,7 +43,7 @@ def backend() -> Iterator[type[Storing]]:
     sk.unregister_backend("stores")
 
 
-def data_of(cli: Cli, *words: object) -> Any:
+def data_of(cli, *words):
     ended = cli(*words, "--json")
     assert ended.code == 0, ended.err
     return json.loads(ended.out)["data"]
@@ -91,7 +89,7 @@ def test_a_name_that_is_a_backend_is_one_even_beside_a_folder_called_like_it(cli
 
 
 @pytest.fixture
-def diamond(tmp_path: Path) -> Path:
+def diamond(tmp_path):
     path = tmp_path / "diamond.onnx"
     model = parsed(DIAMOND)
     for node, name in zip(model.graph.node, ("first", "left", "right", "right"), strict=True):
@@ -100,7 +98,7 @@ def diamond(tmp_path: Path) -> Path:
     return path
 
 
-def _plan(cli: Cli, *words: object) -> dict[str, Any]:
+def _plan(cli, *words):
     ended = cli("plan", *words, "--json")
     assert ended.code == 0, ended.err
     document: dict[str, Any] = json.loads(ended.out)
@@ -143,7 +141,7 @@ def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(cli, diamond, m
     assert "SGK134" in refused.err
 
 
-def _run(cli: Cli, *words: object) -> dict[str, Any]:
+def _run(cli, *words):
     ended = cli("run", *words, "--json")
     assert ended.code == 0, ended.err
     document: dict[str, Any] = json.loads(ended.out)
@@ -286,7 +284,7 @@ default = ["n"]
 
 
 @pytest.fixture
-def package(cli: Cli) -> Path:
+def package(cli):
     """Return a package with the options written."""
     folder = Path("acme")
     folder.mkdir()

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from typing import Any
 
 import numpy as np
 import onnx
@@ -11,7 +10,7 @@ import pytest
 
 from subgraphkit.comparing import Benchmark, Measured, Schedule
 from tests.models import parsed
-from tests.unit.cli.conftest import ROOT, Ended
+from tests.unit.cli.conftest import ROOT
 
 TWICE = """
 twice (float[2, 4] x) => (float[2, 4] y) {
@@ -52,7 +51,7 @@ class Plugin(sk.Backend):
 """
 
 
-def _data(ended: Ended, command: str, code: int = 0) -> Any:
+def _data(ended, command, code=0):
     assert ended.code == code, ended.err
     document = json.loads(ended.out)
     assert document["schema"] == f"subgraphkit.{command}/1"
@@ -134,7 +133,7 @@ def test_bench_measures_what_is_configured_and_every_backend_that_is_ready(
 ):
     asked: list[object] = []
 
-    def listen(model: object, feeds: object, selections: list[object], **_: object) -> Benchmark:
+    def listen(model, feeds, selections, **_):
         asked.extend(selections)
         return Benchmark("linear", Schedule(), (Measured("numpy", code="SGK104"),))
 

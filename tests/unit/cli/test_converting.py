@@ -12,7 +12,7 @@ from tests.models import parsed
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> str:
+def model(tmp_path):
     weight = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["y"])],
@@ -61,7 +61,7 @@ OVERFLOWING = """g (float[N,8] x) => (float[N,8] y) <float big = {300}, float sm
 
 
 @pytest.fixture
-def overflowing() -> str:
+def overflowing():
     onnx.save(parsed(OVERFLOWING), "overflowing.onnx")
     x = np.random.default_rng(2).standard_normal((16, 8)).astype(np.float32)
     np.save("x.npy", x)
@@ -87,7 +87,7 @@ def test_a_search_keeps_the_nodes_that_overflow_and_stores_the_model(cli, overfl
 def test_nodes_that_see_large_values_stay_if_ranges_say_so(cli, overflowing):
     words = ("--precision", "fp16", "-o", "o.onnx", "--calibrate", "x.npy", "--json")
 
-    def kept(*more: str) -> list[str]:
+    def kept(*more):
         data = json.loads(cli("convert", overflowing, *words, *more).out)["data"]
         return [one["node"] for one in data["kept"] if one["code"] == "activation"]
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ class Plugin(sk.Backend):
 """
 
 
-def _json(ended: Any, command: str, code: int = 0) -> Any:
+def _json(ended, command, code=0):
     assert ended.code == code, ended.err
     document = json.loads(ended.out)
     assert document["schema"] == f"subgraphkit.{command}/1"
@@ -195,12 +194,12 @@ class Plugin(sk.Backend):
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _alone(monkeypatch):
     # doctor would try the fallback, too, every time and under the same limit
     monkeypatch.setenv("SUBGRAPH_FALLBACK", "none")
 
 
-def _check(ended: Any) -> tuple[dict[str, str], dict[str, Any]]:
+def _check(ended):
     data = json.loads(ended.out)["data"]
     (check,) = [one for one in data["checks"] if one["name"] == "backend patient"]
     return check, data
@@ -275,7 +274,7 @@ def test_taking_none_of_the_common_operators_is_a_warning(new_process, install):
     assert "subgraphkit plan MODEL --backend patient --details" in check["fix"]
 
 
-def _distribution(site: Path, name: str, package: str) -> None:
+def _distribution(site, name, package):
     metadata = site / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from subgraphkit.cli.commands import PURPOSES, command_of
 from subgraphkit.cli.reporting import ExitCode
 from subgraphkit.finding.registry import refresh_backends
 from tests.models import parsed
-from tests.unit.cli.conftest import ROOT, Install
+from tests.unit.cli.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("ready_children")
 
@@ -77,7 +76,7 @@ def subgraphkit_doctor():
 """
 
 
-def _model(*nodes: onnx.NodeProto, data: str = "") -> onnx.ModelProto:
+def _model(*nodes, data=""):
     """Return a model with hostile names all over: values, nodes, dimensions, the graph."""
     value = helper.make_tensor_value_info
     made = nodes or (
@@ -103,9 +102,7 @@ def _model(*nodes: onnx.NodeProto, data: str = "") -> onnx.ModelProto:
 
 
 @pytest.fixture
-def surroundings(
-    tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
+def surroundings(tmp_path, install, monkeypatch):
     """Fill the folder with models, and the path of Python with plugins."""
     install("evil", BACKEND)
     install("raising", RAISING)
@@ -188,7 +185,7 @@ def test_every_command_is_tried():
     assert {command_of([*words]) for words in COMMANDS} >= set(PURPOSES) - SLOW
 
 
-def _check(text: str, words: object) -> None:
+def _check(text, words):
     assert OBEYED.findall(text) == [], words
     assert not [line for line in text.splitlines() if line.startswith("FORGED")], (words, text)
 
@@ -243,7 +240,7 @@ NAMES = (
 )
 
 
-def _model_of_long_names() -> onnx.ModelProto:
+def _model_of_long_names():
     first, second, third = NAMES
     model = parsed(
         "g (float[N, 4] x) => (float[N, 4] y) { a = Relu(x)\n b = Abs(a)\n y = Mul(a, b) }"
@@ -259,7 +256,7 @@ def _model_of_long_names() -> onnx.ModelProto:
 
 
 @pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def narrow(monkeypatch, tmp_path):
     """Have a terminal of 80 columns, and a model with long names."""
     monkeypatch.setattr(texts.Screen, "width", 80)
     onnx.save(_model_of_long_names(), "m.onnx")
@@ -267,7 +264,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def _check_lines(text: str, command: str) -> None:
+def _check_lines(text, command):
     """What does not fit is one word, or a command to be copied."""
     for line in text.splitlines():
         is_whole = len(line.split()) == 1 or line.lstrip().startswith(("pip ", "subgraphkit "))

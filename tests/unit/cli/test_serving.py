@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -20,12 +19,12 @@ class Handler(BaseHTTPRequestHandler):
     shape = (-1, 2)
     asked: Any = None
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         names = ("BOOL", "FP16", "INT64", "BYTES")
         inputs = [{"name": one, "datatype": one, "shape": Handler.shape} for one in names]
         self._send(200, json.dumps({"inputs": inputs}).encode(), {})
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         Handler.asked = (self.path, oip.decode_request(body, self.headers[oip.HEADER]))
         if Handler.status is not None:
@@ -33,19 +32,19 @@ class Handler(BaseHTTPRequestHandler):
         sent = oip.encode_response(Handler.asked[1], {"y": np.float16([1])}, "m")
         return self._send(200, sent.body, sent.headers)
 
-    def _send(self, status: int, body: bytes, headers: Any) -> None:
+    def _send(self, status, body, headers):
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         pass
 
 
 @pytest.fixture
-def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def url(monkeypatch):
     monkeypatch.setattr(Handler, "status", None)
     monkeypatch.setattr(Handler, "shape", (-1, 2))
     server = HTTPServer(("127.0.0.1", 0), Handler)

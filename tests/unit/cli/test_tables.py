@@ -14,7 +14,7 @@ from subgraphkit.texts import Screen
 class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 

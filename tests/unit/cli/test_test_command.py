@@ -13,7 +13,7 @@ FAULTY = "tests.faulty"
 
 
 @pytest.fixture(autouse=True)
-def no_progress(clean_surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_progress(clean_surroundings, monkeypatch):
     """Have standard error to ourselves, however long a run takes."""
     del clean_surroundings
     monkeypatch.setenv("SUBGRAPH_PROGRESS", "none")

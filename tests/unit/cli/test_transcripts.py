@@ -7,10 +7,9 @@ its line and have the answer written by ``--update-golden``.
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -24,7 +23,6 @@ from tests.golden_support import GOLDEN
 from tests.models import DIAMOND, LINEAR, bound, parsed
 from tests.scripts import run_child
 from tests.storing import storing
-from tests.unit.cli.conftest import Cli
 
 GRAPHS = {
     "strings": "g (string[2] s) => (string[2] t) { t = Identity(s) }",
@@ -72,18 +70,18 @@ VARYING = {
 """What depends on the machine and on what is installed, and what is written instead."""
 
 
-def never(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+def never(subgraph):
     raise AssertionError(f"{subgraph} was compiled")
 
 
 class Absent(sk.Backend):
     name = "absent"
 
-    def properties(self) -> Any:
+    def properties(self):
         return claiming(["Neg", "Abs"], make=never)().properties()
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
+    def probe(cls, *, deep=False):
         return sk.ProbeResult(available=False, problems=("no such chip",), hint="Plug one in.")
 
 
@@ -91,12 +89,12 @@ class Planning(Absent):
     name = "planning"
 
     @classmethod
-    def planner(cls, options: Any) -> "Planning":
+    def planner(cls, options):
         return cls(options)
 
 
 @pytest.fixture(autouse=True)
-def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def backends(tmp_path, monkeypatch):
     """Have backends that take two operators of four, that are not here, and that store engines."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
@@ -108,7 +106,7 @@ def backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def prepare() -> None:
+def prepare():
     diamond = parsed(DIAMOND)
     for node, name in zip(diamond.graph.node, ("first", "left", "right", "right"), strict=True):
         node.name = name
@@ -137,7 +135,7 @@ def prepare() -> None:
     Path("text.onnx").write_text("# Read me\n\nThis is no model.\n")
 
 
-def prepare_files() -> None:
+def prepare_files():
     x = np.float32([[1, 0, 0], [0, 1, 0]])
     arrays = {"x": x, "double": x.astype(float), "rank": x[0]}
     arrays |= {"column": np.asfortranarray(x), "few": np.float32([np.nan, np.inf, 2])}
@@ -155,7 +153,7 @@ def prepare_files() -> None:
     Path("theirs", "backend_options.py").write_text("MINE = 1\n")
 
 
-def carry_out(line: str, cli: Cli) -> list[str]:
+def carry_out(line, cli):
     """Return what a line of a shell says; our own command is carried out in this process."""
     settings, is_ours, words = line.partition("subgraphkit")
     if is_ours and all("=" in one for one in settings.split()):

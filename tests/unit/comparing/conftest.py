@@ -1,11 +1,10 @@
 """Backends in a folder of their own, where the child processes of a test find them."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from tests.unit.finding.conftest import Install, _no_settings, install
+from tests.unit.finding.conftest import _no_settings, install
 
 __all__ = ["_no_settings", "install"]
 
@@ -90,7 +89,7 @@ NAMES = re.findall(r'_backend\("(\w+)"', SOURCE)
 
 
 @pytest.fixture
-def misbehaving(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def misbehaving(install, tmp_path, monkeypatch):
     """Install the backends of ``NAMES``, which claim Relu, and work in a folder of nothing else."""
     lines = [f"{name} = acme_bench:{name}" for name in NAMES]
     install("acme-bench", "acme_bench", SOURCE, "\n".join(["[subgraphkit.backends]", *lines]))

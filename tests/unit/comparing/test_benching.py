@@ -1,7 +1,6 @@
 """Backends measured side by side, each in a process of its own."""
 
 from html import unescape
-from typing import Any
 
 import numpy as np
 import onnx
@@ -18,7 +17,7 @@ FEEDS = {"x": np.array([[1, -2, 3, -4]], np.float32)}
 SHORT = Schedule(rounds=1, warmup=0, timeout_seconds=60)
 
 
-def _bench(*backends: str | None, schedule: Schedule = SHORT, **settings: Any) -> Benchmark:
+def _bench(*backends, schedule=SHORT, **settings):
     return bench(parsed(CHAIN), FEEDS, backends, schedule=schedule, **settings)
 
 
@@ -116,7 +115,7 @@ def test_libraries_are_told_how_many_threads_to_use():
     # what the backend returns is 100 * OMP_NUM_THREADS + its option `threads`, or the setting
     model = parsed("g (float[1] x) => (float[1] y) { y = Relu(x) }")
 
-    def told(*selections: str, **settings: Any) -> list[float]:
+    def told(*selections, **settings):
         found = bench(
             model,
             {"x": np.ones(1, np.float32)},
@@ -145,7 +144,7 @@ def test_a_benchmark_that_is_cancelled_stops_before_its_next_step():
         _bench("numpy", progress=progress)
 
 
-def _measured(name: str, *turns: float, **facts: object) -> Measured:
+def _measured(name, *turns, **facts):
     shares = (Share(f"{name}_0", name, 7, turns[0] * 0.9, 0.9),)
     return Measured(name, turns * 3, turns, 0.5, turns[0], 3 << 20, shares, **facts)  # type: ignore[arg-type]
 
@@ -154,7 +153,7 @@ _TURNS = [0.02 + 0.0001 * at for at in range(10)]
 
 
 @pytest.fixture
-def found() -> Benchmark:
+def found():
     slow = _measured("slow", *(turn * 3 for turn in _TURNS))
     quick = _measured("quick", *_TURNS)
     near = _measured("near", *reversed(_TURNS))

@@ -2,8 +2,6 @@
 
 import math
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -26,7 +24,7 @@ VOICE = {
 }
 
 
-def _grown(count: int, seed: int = 0) -> onnx.ModelProto:
+def _grown(count, seed=0):
     """Return a graph that branches and joins, of as many nodes; no value is hidden by another."""
     rng = random.Random(seed)
     free, nodes = ["v0"], []
@@ -45,7 +43,7 @@ def _grown(count: int, seed: int = 0) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opset, ir_version=10)
 
 
-def _is_found(model: onnx.ModelProto, feeds: Any, value: str) -> None:
+def _is_found(model, feeds, value):
     backend = planted(value)
     found = bisect(model, feeds, backend)
     assert (found.verdict, len(found.nodes), found.reproduces) == ("node", 1, True), found.summary
@@ -54,7 +52,7 @@ def _is_found(model: onnx.ModelProto, feeds: Any, value: str) -> None:
     assert sum(backend.builds) <= 2 * found.size + 2  # the whole, its halves, and the node twice
 
 
-def _spread(values: Sequence[str], config: pytest.Config) -> list[str]:
+def _spread(values, config):
     """Return as many of the values as faults are to be planted in each model."""
     count = config.getoption("--planted-faults") // (2 if len(values) > 1000 else 1)
     places = {(2 * at + 1) * len(values) // (2 * count) for at in range(count)}

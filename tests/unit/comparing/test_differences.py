@@ -1,12 +1,10 @@
 """How far values differ, and where they cease to be finite."""
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import pytest
 
-from subgraphkit.comparing import Difference, compare_values, find_not_finite, tolerance_for
+from subgraphkit.comparing import compare_values, find_not_finite, tolerance_for
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.errors import CallerError
 from subgraphkit.running import tapping
@@ -14,12 +12,12 @@ from tests.fakes import changing, claiming
 from tests.models import parsed
 
 
-def _one(got: Any, expected: Any, **tolerance: float) -> Difference:
+def _one(got, expected, **tolerance):
     (found,) = compare_values("y", got, expected, lambda dtype: tolerance_for(dtype, **tolerance))
     return found
 
 
-def _floats(*values: float, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+def _floats(*values, dtype=np.float32):
     return np.array(values, dtype)
 
 
@@ -195,7 +193,7 @@ HOT = np.array([[1, -2], [100, 3]], np.float32)
 
 
 @pytest.fixture(params=[1, 1 << 30])
-def group_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def group_bytes(request, monkeypatch):
     """Look at one value at a time, and at all in one run."""
     monkeypatch.setattr(tapping, "_GROUP_BYTES", request.param)
 

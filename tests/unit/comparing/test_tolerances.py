@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx
@@ -25,7 +25,7 @@ ONE: Final = np.ones(3, np.float32)
 _SHORT: Final = Schedule(rounds=1, warmup=0, timeout_seconds=60)
 
 
-def _model(dtype: DataType, factor: float = 1.0) -> onnx.ModelProto:
+def _model(dtype, factor=1.0):
     name = dtype.onnx_name
     model = parsed(f"g ({name}[4] x) => ({name}[4] y) <{name} c> {{ a = Relu(x)  y = Mul(a, c) }}")
     value = np.full((), factor).astype(dtype.numpy)
@@ -34,23 +34,23 @@ def _model(dtype: DataType, factor: float = 1.0) -> onnx.ModelProto:
     return model
 
 
-def _feeds(dtype: DataType) -> dict[str, Any]:
+def _feeds(dtype):
     return {"x": _FEEDS["x"].astype(dtype.numpy)}
 
 
-def _by_verify(backend: str, dtype: DataType, factor: float) -> bool:
+def _by_verify(backend, dtype, factor):
     del factor
     return verify(_model(dtype), _feeds(dtype), backend).agrees
 
 
-def _by_bench(backend: str, dtype: DataType, factor: float) -> bool:
+def _by_bench(backend, dtype, factor):
     del factor
     found = bench(_model(dtype), _feeds(dtype), ["numpy", backend], schedule=_SHORT)
     assert all(one.ran for one in found.measured), found
     return found.agrees
 
 
-def _by_the_kit(backend: str, dtype: DataType, factor: float) -> bool:
+def _by_the_kit(backend, dtype, factor):
     del factor
     expected = np.maximum(_feeds(dtype)["x"], 0).astype(dtype.numpy)
     found = Subject(backend).check_model(_model(dtype), [(_feeds(dtype), [expected])])
@@ -58,7 +58,7 @@ def _by_the_kit(backend: str, dtype: DataType, factor: float) -> bool:
     return not found.is_wrong
 
 
-def _by_a_report(backend: str, dtype: DataType, factor: float) -> bool:
+def _by_a_report(backend, dtype, factor):
     # the other model is off, not the backend, which runs both
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("OFF_BY_FACTOR")
@@ -103,7 +103,7 @@ def test_everybody_who_compares_gives_the_same_answer(
 def test_a_declaration_that_cannot_be_read_is_an_error_and_not_a_tolerance():
     made = claiming(["Relu"], "speechless")
 
-    def conformance(suite: Conformance) -> None:
+    def conformance(suite):
         raise RuntimeError("no words")
 
     made.conformance = conformance  # type: ignore[assignment, method-assign]  # as a plugin may

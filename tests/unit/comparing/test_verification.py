@@ -1,13 +1,10 @@
 """A backend held against a reference, whole and subgraph by subgraph."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.comparing import Verification, verify
+from subgraphkit.comparing import verify
 from subgraphkit.errors import BackendNotFoundError
 from subgraphkit.viewing import Drawing, Table, Text
 from tests.fakes import ReferenceOperator, changing, claiming, failing
@@ -34,7 +31,7 @@ twice (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) {
 class _OffByOne(ReferenceOperator):
     """Adds one to what the second of the subgraphs with Exp hands out."""
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         added = "c" in self.subgraph.outputs
         return [result + np.float32(added) for result in super().run(inputs)]
 
@@ -42,7 +39,7 @@ class _OffByOne(ReferenceOperator):
 class _Writing(ReferenceOperator):
     """Writes to its inputs, which no operator may."""
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         inputs[0][:] = 0
         return super().run(inputs)
 
@@ -52,7 +49,7 @@ _Doubling = changing(lambda result: result.astype(np.float64))
 """Returns another dtype than declared."""
 
 
-def _verified(text: str, backend: Any, feeds: Any = None, **settings: Any) -> Verification:
+def _verified(text, backend, feeds=None, **settings):
     return verify(parsed(text), feeds or {"x": X / 8}, [backend, "numpy"], **settings)
 
 
@@ -170,7 +167,7 @@ def test_inputs_with_a_default_and_values_that_are_in_and_out_are_known_to_the_s
 
 def test_a_subgraph_that_hands_out_too_little_is_at_fault():
     class Short(ReferenceOperator):
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             return list(super().run(inputs))[:1]
 
     text = "g (float[4] x) => (float[4] y, float[4] z) { y = Neg(x)  z = Neg(y) }"

@@ -6,7 +6,6 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -23,14 +22,14 @@ TEXT = "g (float[N, 4] x) => (float[N, 4] y, float[N, 4] z) { y = Relu(x)  z = N
 
 
 @pytest.fixture(autouse=True)
-def clean_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+def clean_surroundings(monkeypatch):
     for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
+def path(tmp_path):
     proto = parsed(TEXT)
     proto.producer_name, proto.model_version = "me", 7
     proto.metadata_props.add(key="character", value="a\nb")
@@ -158,7 +157,7 @@ def test_runs_that_are_to_terminate_do_so_however_they_are_called(path):
     binding.bind_cpu_input("x", X)
     problems: list[str] = []
 
-    def callback(_: list[Any], __: object, problem: str) -> None:
+    def callback(_, __, problem):
         problems.append(problem)
         told.set()
 
@@ -176,7 +175,7 @@ def test_runs_that_are_to_terminate_do_so_however_they_are_called(path):
 def test_a_run_in_another_thread_calls_back(path):
     session, done, told = ort.InferenceSession(path), threading.Event(), []
 
-    def callback(results: list[Any], user_data: object, problem: str) -> None:
+    def callback(results, user_data, problem):
         told.append((results, user_data, problem))
         done.set()
 
@@ -235,7 +234,7 @@ def test_the_names_of_the_interface_are_those_of_onnx_runtime():
         act(3)
 
 
-def ran(program: str, **environment: str) -> str:
+def ran(program, **environment):
     """Run a program in which ``import onnxruntime`` finds us."""
     begin = "import sys, subgraphkit.compat.onnxruntime as ort; sys.modules['onnxruntime'] = ort\n"
     done = run_child(

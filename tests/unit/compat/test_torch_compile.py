@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,21 +20,21 @@ from subgraphkit.compat.torch_compile import compile_graph  # noqa: E402 (as abo
 
 
 class Convolutions(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.convolution, self.groups = nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8)
         self.batch, self.head = nn.BatchNorm2d(8), nn.Linear(8, 5)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x):
         return self.head(torch.relu(self.batch(self.groups(self.convolution(x)))).mean((2, 3)))
 
 
 class Broken(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 4)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x):
         x = torch.relu(self.first(x))
         if x.sum() > 0:  # a branch that depends on data
             x = x * 2
@@ -42,17 +42,17 @@ class Broken(nn.Module):
 
 
 class Words(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embedding, self.head = nn.Embedding(50, 16), nn.Linear(12, 3)
         self.recurrent = nn.LSTM(16, 12, batch_first=True)
 
-    def forward(self, words: Any) -> Any:
+    def forward(self, words):
         values, (hidden, _) = self.recurrent(self.embedding(words))
         return self.head(values), hidden
 
 
-def perceptron() -> nn.Module:
+def perceptron():
     return nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Linear(32, 4))
 
 
@@ -69,7 +69,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Any]]] = {
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quiet(monkeypatch):
     for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
         monkeypatch.delenv(name)
     torch.manual_seed(0)
@@ -80,7 +80,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch._dynamo.reset()
 
 
-def compiled(module: nn.Module, **options: Any) -> Any:
+def compiled(module, **options):
     return torch.compile(module, backend=compile_graph, options={"backends": "numpy", **options})
 
 
@@ -140,7 +140,7 @@ def test_no_gradient_is_computed_in_silence():
 
 
 def test_a_graph_that_changes_its_input_is_refused():
-    def change(x: Any) -> Any:
+    def change(x):
         x.add_(1)
         return x * 2
 
@@ -150,7 +150,7 @@ def test_a_graph_that_changes_its_input_is_refused():
 
 
 def test_short_floats_booleans_and_numbers_go_in_and_out():
-    def several(x: Any, mask: Any) -> Any:
+    def several(x, mask):
         return x * 2, mask & (x > 0), x.sum().to(torch.int64)
 
     run = torch.compile(several, backend=compile_graph, options={"backends": "numpy"})

@@ -2,21 +2,18 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import subgraphkit as sk
 from subgraphkit.compiling.caching import keying
 from tests.models import parsed
-from tests.storing import Storing
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     """Keep the cache and its key below the folder of the test."""
     for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
         monkeypatch.delenv(name)
@@ -29,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def engines(home: Path) -> Path:
+def engines(home):
     """Return the folder in which engines are kept."""
     return home / "cache" / "subgraphkit" / "engines"
 
@@ -47,7 +44,7 @@ linear (float[N, 2] x) => (float[N, 2] y)
 Answer = Callable[..., Any]
 
 
-def run(backend: type[Storing], text: str | onnx.ModelProto = LINEAR, **settings: Any) -> Any:
+def run(backend, text=LINEAR, **settings):
     """Bind, compile, run once; returns the operators and the outputs."""
     model = parsed(text) if isinstance(text, str) else text
     graph = sk.bind(sk.load(model), {"N": 3}, backend=[backend], **settings)

@@ -3,9 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +40,7 @@ def test_a_second_bind_compiles_nothing_and_computes_the_same(caplog):
         heard: list[bool] = []  # noqa: RUF012 (one for this test)
 
         @sk.hookimpl
-        def subgraphkit_compiled(self, event: Any) -> None:
+        def subgraphkit_compiled(self, event):
             self.heard.append(event.from_cache)
 
     caplog.set_level(logging.INFO, "subgraphkit")
@@ -68,18 +66,16 @@ def test_equal_blocks_of_a_model_compile_once_and_blocks_with_other_weights_do_n
 
 def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines):
     class Separate(ProgramOperator):
-        def serialize(self) -> bytes | None:
+        def serialize(self):
             return ProgramOperator(self.program, ()).serialize()
 
     class Property(StoringProperty):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             operator = super().create_operator(subgraph, context)
             assert isinstance(operator, ProgramOperator)
             return Separate(operator.program, operator.constants)
 
-    def deserialize(
-        self: Any, blob: bytes, subgraph: sk.Subgraph, context: Any
-    ) -> sk.SubgraphOperator:
+    def deserialize(self, blob, subgraph, context):
         constants = [held.array() for held in subgraph.constants.values()]
         return Separate(restored(blob).program, constants)
 
@@ -113,7 +109,7 @@ def test_a_backend_that_stores_nothing_never_touches_the_disk(home):
 
 def test_the_operators_of_another_backend_are_not_kept(engines):
     class Property(StoringProperty):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             return context.compile(subgraph)
 
     backend = storing(properties=lambda self: [Property(self)])
@@ -131,7 +127,7 @@ def test_new_weights_are_compiled_past_the_cache(engines):
     assert len(list(engines.glob("*.engine"))) == 1
 
 
-def _failing(self: Any, *_: object, **__: object) -> Any:
+def _failing(self, *_, **__):
     raise ValueError("made for another driver")
 
 
@@ -165,7 +161,7 @@ def test_an_operator_that_cannot_be_serialized_runs_all_the_same(serialize, text
 
 
 def test_a_backend_without_identity_is_not_cached(engines):
-    def failing(self: Any) -> str:
+    def failing(self):
         raise RuntimeError("no driver")
 
     with pytest.warns(SubgraphkitWarning, match=r"SGK152.*no driver"):
@@ -189,11 +185,11 @@ def test_a_backend_whose_source_is_not_known_is_not_cached(engines, caplog):
 _X = np.arange(6, dtype=np.float32).reshape(3, 2) - 2
 
 
-def _with(make: Callable[[ProgramOperator], sk.SubgraphOperator], **members: Any) -> Any:
+def _with(make, **members):
     """Return a backend that makes something else of what was compiled."""
 
     class Property(StoringProperty):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             operator = super().create_operator(subgraph, context)
             assert isinstance(operator, ProgramOperator)
             return make(operator)
@@ -201,7 +197,7 @@ def _with(make: Callable[[ProgramOperator], sk.SubgraphOperator], **members: Any
     return storing(properties=lambda self: [Property(self)], **members)
 
 
-def _rounding(self: Any, blob: bytes, *_: object, **__: object) -> ProgramOperator:
+def _rounding(self, blob, *_, **__):
     """Restore what has lost half of its digits."""
     type(self).restorations += 1
     found = restored(blob)
@@ -209,7 +205,7 @@ def _rounding(self: Any, blob: bytes, *_: object, **__: object) -> ProgramOperat
     return ProgramOperator(found.program, rounded)
 
 
-def _opened(backend: Any, text: str = LINEAR, **settings: Any) -> sk.InferenceSession:
+def _opened(backend, text=LINEAR, **settings):
     return sk.InferenceSession(parsed(text), backend=[backend], shapes={"N": 3}, **settings)
 
 
@@ -238,12 +234,10 @@ def test_weights_that_are_said_to_be_elsewhere_and_are_in_the_engine(engines):
 
 def test_random_numbers_are_no_difference(engines):
     class Drawing(ProgramOperator):
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             return [np.random.default_rng().random(one.shape, np.float32) for one in inputs]
 
-    def deserialize(
-        self: Any, blob: bytes, subgraph: sk.Subgraph, context: Any
-    ) -> sk.SubgraphOperator:
+    def deserialize(self, blob, subgraph, context):
         return Drawing(restored(blob).program, ())
 
     operators, _ = run(_with(lambda one: Drawing(one.program, ()), deserialize=deserialize))
@@ -253,13 +247,13 @@ def test_random_numbers_are_no_difference(engines):
 class _Picky(ProgramOperator):
     """Refuses what does not look like an arrangement of the user's."""
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         if not np.array_equal(inputs[0], np.floor(inputs[0])):
             raise ValueError("not what was agreed upon")
         return super().run(inputs, outputs)
 
 
-def _picky(one: ProgramOperator) -> ProgramOperator:
+def _picky(one):
     return _Picky(one.program, one.constants)
 
 
@@ -273,7 +267,7 @@ def test_what_fails_on_made_up_inputs_is_not_kept_and_runs_all_the_same(engines)
 
 
 def test_what_is_built_for_another_machine_is_kept(engines):
-    def probe(cls: Any, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep=False):
         return ProbeResult(available=True, builds_only=True)
 
     operators, _ = run(_with(_picky, probe=classmethod(probe)))
@@ -283,9 +277,7 @@ def test_what_is_built_for_another_machine_is_kept(engines):
 def test_the_first_answer_does_not_wait_for_the_proof(engines):
     may_restore, asked = threading.Event(), threading.Event()
 
-    def deserialize(
-        self: Any, blob: bytes, subgraph: sk.Subgraph, context: Any
-    ) -> sk.SubgraphOperator:
+    def deserialize(self, blob, subgraph, context):
         asked.set()
         assert may_restore.wait(30)
         return restored(blob)
@@ -305,7 +297,7 @@ def test_a_session_that_is_never_idle_proves_beside_its_runs(engines, monkeypatc
     may_end, began = threading.Event(), threading.Event()
 
     class Busy(ProgramOperator):
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             if np.array_equal(inputs[0], _X):
                 began.set()
                 assert may_end.wait(30)
@@ -335,7 +327,7 @@ def test_a_session_that_is_closed_at_once_keeps_its_engines(engines):
 
 def test_what_was_compiled_before_another_failed_is_kept(engines):
     class Property(StoringProperty):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             if backend.compilations:
                 raise RuntimeError("out of patience")
             return super().create_operator(subgraph, context)

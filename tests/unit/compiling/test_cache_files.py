@@ -6,8 +6,6 @@ import random
 import shutil
 import stat
 import time
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -83,11 +81,11 @@ def test_entries_that_were_swapped_or_copied_are_not_used(engines):
     assert_compiled_again(engines)
 
 
-def numbered(number: int) -> str:
+def numbered(number):
     return LINEAR.replace("{10, -20}", f"{{{number}, 2}}")
 
 
-def age(engines: Path, seconds: float) -> None:
+def age(engines, seconds):
     for path in engines.glob("*.json"):
         moment = path.stat().st_mtime - seconds
         os.utime(path, (moment, moment))
@@ -215,7 +213,7 @@ def test_a_disk_that_fails_costs_one_warning_and_nothing_else(engines, monkeypat
     before = sorted(engines.iterdir())
     real, calls = os.fsync, iter(range(99))
 
-    def failing(descriptor: int) -> None:
+    def failing(descriptor):
         if next(calls) == call:
             raise OSError(code, os.strerror(code))
         real(descriptor)
@@ -237,7 +235,7 @@ def test_a_folder_that_can_only_be_read_still_gives_its_engines(monkeypatch):
     run(storing())
     real = os.open
 
-    def read_only(path: Any, flags: int, mode: int = 0o777, **others: Any) -> int:
+    def read_only(path, flags, mode=0o777, **others):
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         return real(path, flags, mode, **others)
@@ -267,7 +265,7 @@ def test_without_a_home_there_is_no_cache(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "")
 
-    def homeless(user: int) -> None:
+    def homeless(user):
         raise KeyError(user)
 
     monkeypatch.setattr("pwd.getpwuid", homeless)

@@ -5,10 +5,8 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Iterator
 from importlib import import_module, reload
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import onnx
@@ -31,7 +29,7 @@ from tests.unit.compiling.conftest import LINEAR
 EVERYTHING = ("Abs", "Add", "Concat", "If", "LeakyRelu", "MatMul", "Mul", "Neg", "Relu", "Scale")
 
 
-def whole(model: onnx.ModelProto) -> sk.Subgraph:
+def whole(model):
     """Return the whole model as one subgraph."""
     # A change of what is computed at bind may change nothing.
     graph = sk.bind(sk.load(model), fold=False)
@@ -40,7 +38,7 @@ def whole(model: onnx.ModelProto) -> sk.Subgraph:
     return subgraph
 
 
-def key_of(model: onnx.ModelProto, backend: sk.Backend | None = None) -> str:
+def key_of(model, backend=None):
     backend = backend or Storing()
     identity = identify(backend, StoringProperty(Storing()), "p")
     return make_key(whole(model), backend, identity).digest
@@ -49,12 +47,12 @@ def key_of(model: onnx.ModelProto, backend: sk.Backend | None = None) -> str:
 # -- any single change ---------------------------------------------------------------------------
 
 
-def _storing(**given_: Any) -> Storing:
+def _storing(**given_):
     named = {name: (value, "a test") for name, value in given_.items()}
     return Storing(PlainOptions(**validate_options("storing", Storing.options, named)))
 
 
-def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def all_graphs(graph):
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -62,7 +60,7 @@ def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from all_graphs(attribute.g)
 
 
-def renamed(model: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
+def renamed(model, prefix):
     """Rename every graph, node, value, initializer and dimension."""
     model = copy.deepcopy(model)
     for graph in all_graphs(model.graph):
@@ -142,7 +140,7 @@ def test_whoever_states_a_constant_makes_no_difference():
 
 
 def test_symbolic_dimensions_count_by_where_they_are_equal():
-    def key(one: str, other: str) -> str:
+    def key(one, other):
         inputs = f"float[{one}, 2] a, float[{other}, 2] b"
         return key_of(parsed(f"g ({inputs}) => (float[K, 2] y) {{ y = Concat<axis = 0>(a, b) }}"))
 
@@ -168,7 +166,7 @@ def test_options_that_do_not_shape_the_engine_are_not_in_the_key():
 
 
 def test_of_a_path_what_lies_there_counts_and_not_its_place(tmp_path):
-    def key(name: str, text: str) -> str:
+    def key(name, text):
         (tmp_path / name).write_text(text)
         return key_of(parsed(LINEAR), _storing(table=tmp_path / name))
 
@@ -257,7 +255,7 @@ def test_a_weight_is_read_once_in_its_life():
     reads = itertools.count()
     array = np.arange(4, dtype=np.float32)
 
-    def read() -> Any:
+    def read():
         next(reads)
         return array
 
@@ -271,7 +269,7 @@ def test_a_weight_is_read_once_in_its_life():
 
 @pytest.mark.parametrize("dtype", [d for d in DataType if d is not DataType.UNDEFINED])
 def test_every_element_type_has_a_digest_of_its_own(dtype):
-    def digest(*shape: int) -> str:
+    def digest(*shape):
         array = np.zeros(shape, dtype.numpy)
         if dtype is DataType.STRING:
             array = np.full(shape, "", object)
@@ -307,7 +305,7 @@ pytest.importorskip("subgraphkit_openvino", reason="subgraphkit-openvino is not 
 X = np.arange(6, dtype=np.float32).reshape(3, 2) - 2
 
 
-def computed(model: Any, x: Any, **shapes: int) -> tuple[Any, int, int]:
+def computed(model, x, **shapes):
     """Return the first output, and how many of OpenVINO's subgraphs were restored."""
     partitioning = sk.partition(sk.bind(sk.load(model), shapes, backend="openvino"))
     operators = sk.compile_subgraphs(partitioning)

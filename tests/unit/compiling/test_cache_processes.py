@@ -94,7 +94,7 @@ print(kills)
 """
 
 
-def start(script: str, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+def start(script, *arguments, **variables):
     return subprocess.Popen(
         python_command("-c", script, *map(str, arguments)),
         cwd=ROOT,

@@ -1,7 +1,6 @@
 """Operators of subgraphs, and of subgraphs that are divided a second time."""
 
 import random
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext
 from subgraphkit.backend.operator import maker_of
 from subgraphkit.errors import CompileError, ConfigError, SelectorContractError
 from subgraphkit.ir import BoundGraph, Graph
@@ -33,10 +31,10 @@ from tests.unit.compiling.dividing import (
 ALL = ("Relu", "Neg", "Abs", "Add")
 
 
-def refusing(*nodes: int) -> Any:
+def refusing(*nodes):
     """A maker of operators that gives back the nodes, where they are in the subgraph."""
 
-    def make(subgraph: sk.Subgraph, _: object = None) -> sk.SubgraphOperator:
+    def make(subgraph, _=None):
         mine = tuple(node for node in nodes if node in subgraph.nodes)
         if mine:
             raise sk.Unsupported("too hard", nodes=mine)
@@ -45,7 +43,7 @@ def refusing(*nodes: int) -> Any:
     return make
 
 
-def failing(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+def failing(subgraph):
     raise RuntimeError(f"no kernel for {len(subgraph.nodes)} nodes")
 
 
@@ -96,7 +94,7 @@ def test_giving_back_is_an_error_where_the_policy_says_so():
 
 @pytest.mark.parametrize("nodes", [12, "ab", (0, "a"), (1.0,), (None,)])
 def test_giving_back_what_is_no_node_index_breaks_the_contract(nodes):
-    def make(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def make(subgraph):
         raise sk.Unsupported("odd", nodes=nodes)
 
     partitioning = sk.partition(bound(CHAIN, N=2), [claiming(ALL, "odd", make=make)])
@@ -116,24 +114,24 @@ def test_something_that_is_not_an_operator_breaks_the_contract():
 class Listener:
     """Collects the events of compiling."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.events: list[Any] = []
 
     @sk.hookimpl
-    def subgraphkit_compiled(self, event: Any) -> None:
+    def subgraphkit_compiled(self, event):
         self.events.append(("compiled", event.subgraph))
 
     @sk.hookimpl
-    def subgraphkit_fallback(self, event: Any) -> None:
+    def subgraphkit_fallback(self, event):
         self.events.append((event.level, event.subgraph))
 
     @sk.hookimpl
-    def subgraphkit_run_end(self, event: Any) -> None:
+    def subgraphkit_run_end(self, event):
         self.events.append(("run", event.run))
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
+def listener():
     with extended(Listener()) as heard:
         yield heard
 
@@ -192,11 +190,11 @@ def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided():
 # -- one operator --------------------------------------------------------------------------------
 
 
-def by_lot(seed: str, share: float) -> sk.SubgraphProperty:
+def by_lot(seed, share):
     class ByLot(sk.SubgraphSelector):
         stateless = True
 
-        def select(self, node: sk.Node) -> bool:
+        def select(self, node):
             return random.Random(f"{seed} {node.id}").random() < share
 
     made = Inner()
@@ -206,7 +204,7 @@ def by_lot(seed: str, share: float) -> sk.SubgraphProperty:
 
 
 @st.composite
-def texts(draw: st.DrawFn) -> str:
+def texts(draw):
     """Make the text of a model of up to eight nodes over values of one shape."""
     values, nodes = ["x0", "x1", "w0", "w1"], []
     for index in range(draw(st.integers(2, 8))):
@@ -316,7 +314,7 @@ def test_the_fallback_backend_is_not_its_own_fallback():
     class Total(sk.Backend):
         name = "total"
 
-        def properties(self) -> Sequence[sk.SubgraphProperty]:
+        def properties(self):
             return [Inner(OUTER, dividing(Inner(), Inner(["Relu", "Neg"])))]
 
     sk.register_backend(Total)
@@ -333,7 +331,7 @@ def test_the_fallback_backend_is_not_its_own_fallback():
 
 
 def test_a_failure_inside_names_the_region():
-    def failing(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+    def failing(subgraph, context):
         if 4 in subgraph.nodes:
             raise RuntimeError("no kernel")
         return ReferenceOperator(subgraph)
@@ -344,7 +342,7 @@ def test_a_failure_inside_names_the_region():
 
 def test_a_property_cannot_divide_its_own_region_again():
     class Endless(Inner):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             return context.compile(context.partition(subgraph, [self]))
 
     with pytest.raises(sk.errors.SelectorContractError, match=r"SGK122.*would never end"):
@@ -358,7 +356,7 @@ def test_only_a_subgraph_or_a_division_can_be_compiled():
 
 def test_regions_are_divided_while_they_are_compiled_and_not_before():
     class Early(Inner):
-        def prepare(self, graph: BoundGraph, context: BindContext) -> None:
+        def prepare(self, graph, context):
             if self.name == "inner":
                 context.partition(sk.partition(graph, "numpy").subgraphs[0], [])  # type: ignore[arg-type]
 

@@ -1,7 +1,5 @@
 """The operators of a divided subgraph as one: run, given new weights, closed and cached."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -15,7 +13,7 @@ from subgraphkit.errors import ExecutionError
 from tests.fakes import ReferenceOperator, WeightedOperator, failing
 from tests.models import bound, parsed
 from tests.storing import Storing, StoringProperty, storing
-from tests.unit.compiling.dividing import DIVIDED, OUTER, Inner, Make, X, backend, dividing, session
+from tests.unit.compiling.dividing import DIVIDED, OUTER, Inner, X, backend, dividing, session
 
 # -- running -------------------------------------------------------------------------------------
 
@@ -27,12 +25,12 @@ class Noting(ReferenceOperator):
     traits = Traits(thread_safe=True)
     log: list[Any]
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         self.log.append(outputs)
         return super().run(inputs)
 
 
-def composed(subgraph_operators: Mapping[str, type[ReferenceOperator]]) -> ComposedOperator:
+def composed(subgraph_operators):
     (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
     found = sk.partition(outer, [Inner(["Mul", "Add"]), Inner(["Relu", "Neg"])])
     parts = [(one, subgraph_operators[one.id](one)) for one in found.subgraphs]
@@ -60,7 +58,7 @@ def test_a_run_that_is_cancelled_ends_before_the_next_region():
     class Cancelling(Noting):
         log: list[Any] = []  # noqa: RUF012 (one for this test)
 
-        def run_stoppable(self, given: Progress, inputs: Any, outputs: Any = None) -> Any:
+        def run_stoppable(self, given, inputs, outputs=None):
             if len(self.log) == 1:
                 given.cancel(TimeoutError("late"))
             return super().run_stoppable(given, inputs, outputs)
@@ -79,7 +77,7 @@ def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time():
         inside = 0
         most = 0
 
-        def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             Alone.inside += 1
             Alone.most = max(Alone.most, Alone.inside)
             try:
@@ -102,7 +100,7 @@ def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time():
 def test_a_failure_while_running_names_the_inner_region():
     wrong = failing(FloatingPointError, "lost")
 
-    def make(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+    def make(subgraph, context):
         return wrong(subgraph) if 4 in subgraph.nodes else ReferenceOperator(subgraph)
 
     with session(dividing(Inner(["Mul", "Add"], make))) as run:
@@ -116,7 +114,7 @@ def test_a_failure_while_running_names_the_inner_region():
 def test_closing_closes_every_operator_inside():
     made: list[ReferenceOperator] = []
 
-    def make(subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+    def make(subgraph, context):
         made.append(ReferenceOperator(subgraph))
         return made[-1]
 
@@ -131,11 +129,11 @@ class Stubborn(ReferenceOperator):
     """Takes no new weights."""
 
 
-def weighted(of: Callable[[sk.Subgraph], type[ReferenceOperator]]) -> Make:
+def weighted(of):
     return lambda subgraph, context: of(subgraph)(subgraph)
 
 
-def with_weights(**weights: Any) -> list[np.ndarray]:
+def with_weights(**weights):
     with sk.InferenceSession(parsed(DIVIDED.replace("Add(e, d)", "Add(e, c)")), "numpy") as run:
         run.update_weights(weights)
         return run.run(None, {"x": X})
@@ -158,7 +156,7 @@ def test_operators_that_took_new_weights_give_them_back_if_others_do_not():
     class Takes(WeightedOperator):
         taken: list[Any] = []  # noqa: RUF012 (one for this test)
 
-        def update_weights(self, changed: Mapping[str, Any]) -> bool:
+        def update_weights(self, changed):
             self.taken.append({name: value.tolist() for name, value in changed.items()})
             return super().update_weights(changed)
 
@@ -178,16 +176,15 @@ class DividingProperty(StoringProperty):
 
     name = "dividing"
 
-    def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+    def create_operator(self, subgraph, context):
         inner = StoringProperty(self.backend)
         inner.max_nodes = 1
         return context.compile(context.partition(subgraph, [inner]))
 
 
 @pytest.fixture
-def _cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _cached(tmp_path, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-    return
 
 
 @pytest.mark.usefixtures("_cached")
@@ -205,7 +202,7 @@ def test_engines_inside_are_kept_one_by_one():
 @pytest.mark.usefixtures("_cached")
 def test_a_region_that_is_all_of_the_subgraph_waits_for_no_lock_of_its_own():
     class Same(DividingProperty):
-        def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             if self.inside:
                 return StoringProperty.create_operator(self, subgraph, context)
             inner = Same(self.backend)

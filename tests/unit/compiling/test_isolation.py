@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,21 +40,21 @@ mixed (float[N, 2] x) => (float[N, 2] y)
 """
 
 
-def opened(**settings: Any) -> sk.InferenceSession:
+def opened(**settings):
     settings = {"isolate": "faulty", "cache": False, **settings}
     return sk.InferenceSession(parsed(MODEL), [Faulty], **settings)
 
 
-def fed(number: float, rows: int = 1) -> dict[str, Any]:
+def fed(number, rows=1):
     return {"x": np.full((rows, 2), number, np.float32)}
 
 
-def process_of(session: sk.InferenceSession) -> int:
+def process_of(session):
     number: int = session.plan.steps[0].operator.info()["process"]
     return number
 
 
-def exists(process: int) -> bool:
+def exists(process):
     """Say whether a process is alive and not merely waiting for its parent to notice."""
     try:
         state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -65,7 +64,7 @@ def exists(process: int) -> bool:
 
 
 @contextmanager
-def interrupted_after(seconds: float) -> Iterator[None]:
+def interrupted_after(seconds):
     with heard():
         timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
         timer.start()
@@ -74,7 +73,7 @@ def interrupted_after(seconds: float) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[sk.InferenceSession]:
+def session():
     heard: list[ProgressEvent] = []
     with opened(progress=heard.append) as session:
         assert [one.subgraph for one in heard if one.phase == "fusing"] == ["faulty_0"]
@@ -229,7 +228,7 @@ def test_the_process_of_a_program_that_was_killed_ends_whatever_it_is_doing():
     assert not exists(process)
 
 
-def hang() -> None:
+def hang():
     """Be the program: say which process works for it, and wait for one that never answers."""
     with opened() as session:
         print(process_of(session), flush=True)  # noqa: T201 (this is what it is for)

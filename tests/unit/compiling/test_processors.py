@@ -1,12 +1,10 @@
 """Processors of a session: what each operator is told of threads, and of others who have some."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Pool, Traits
+from subgraphkit.backend import Traits
 from tests.fakes import ReferenceOperator, backend_of
 from tests.models import CHAIN, bound, parsed
 from tests.storing import restored, storing
@@ -15,18 +13,14 @@ X = np.ones((2, 4), np.float32)
 Told = list[tuple[str, int | None, bool]]
 
 
-def listening(
-    told: Told, name: str, operators: tuple[str, ...], pool: Pool, gives_back: tuple[int, ...] = ()
-) -> type[sk.Backend]:
+def listening(told, name, operators, pool, gives_back=()):
     """Make a backend that notes down what its operators are told."""
 
     class Property(sk.SubgraphProperty):
-        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+        def create_selector(self, graph):
             return sk.OpSelector(graph, operators)
 
-        def create_operator(
-            self, subgraph: sk.Subgraph, context: BindContext
-        ) -> sk.SubgraphOperator:
+        def create_operator(self, subgraph, context):
             mine = tuple(node for node in gives_back if node in subgraph.nodes)
             if mine:
                 raise sk.Unsupported("too hard", nodes=mine)
@@ -86,9 +80,7 @@ def test_who_may_spin_and_was_told_otherwise_is_compiled_again_when_another_come
 def test_a_backend_that_restores_an_engine_is_told_as_well(tmp_path):
     told: list[tuple[int | None, bool]] = []
 
-    def deserialize(
-        self: Any, blob: bytes, subgraph: sk.Subgraph, context: BindContext
-    ) -> sk.SubgraphOperator:
+    def deserialize(self, blob, subgraph, context):
         told.append((context.threads, context.shares_processors))
         return restored(blob)
 

@@ -5,13 +5,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext, Progress, ProgressEvent
+from subgraphkit.backend import Progress
 from subgraphkit.compiling import outcomes
 from subgraphkit.compiling.outcomes import attended
 from subgraphkit.errors import CompileTimeoutError, ConfigError
@@ -21,7 +20,7 @@ from tests.models import CHAIN, parsed
 
 
 @pytest.fixture(autouse=True)
-def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_patience(monkeypatch):
     monkeypatch.setattr(outcomes, "_PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr(outcomes, "_leave_without_it", lambda: None)
 
@@ -29,22 +28,22 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 class Deaf:
     """Work in a library that hears nothing until it is allowed to end."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.begun, self.allowed, self.released = (threading.Event() for _ in range(3))
 
-    def __call__(self, progress: Progress) -> "Deaf":
+    def __call__(self, progress):
         self.progress = progress
         self.begun.set()
         assert self.allowed.wait(30)
         return self
 
-    def release(self, made: "Deaf") -> None:
+    def release(self, made):
         assert made is self
         self.released.set()
 
 
 @pytest.fixture
-def deaf() -> Iterator[Deaf]:
+def deaf():
     work = Deaf()
     yield work
     work.allowed.set()
@@ -71,7 +70,7 @@ def test_ctrl_c_is_heard_while_a_library_is_at_work_and_what_it_makes_is_release
 def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf):
     whole = Progress()
 
-    def work(progress: Progress) -> Deaf:
+    def work(progress):
         with progress.stopping(deaf.allowed.set):
             deaf(progress)
         progress.check()
@@ -83,7 +82,7 @@ def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf):
 
 
 def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf):
-    def work(progress: Progress) -> Deaf:
+    def work(progress):
         part = Progress(None, progress, subgraph="tvm_1", backend="tvm")
         part("compiling", 1, 3, "tvm_1")
         return deaf(progress)
@@ -97,10 +96,10 @@ def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf):
 
 
 class _Stuck(sk.SubgraphProperty):
-    def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+    def create_selector(self, graph):
         return sk.OpSelector(graph, ["Neg"])
 
-    def create_operator(self, subgraph: sk.Subgraph, context: BindContext) -> sk.SubgraphOperator:
+    def create_operator(self, subgraph, context):
         while not context.progress.cancelled:
             time.sleep(0.01)
         context.progress.check()
@@ -146,11 +145,11 @@ def test_a_program_that_left_a_library_at_work_ends_as_it_wants_and_still_aborts
 def test_a_listener_that_raises_at_the_last_step_leaves_no_operator_open():
     made: list[ReferenceOperator] = []
 
-    def make(subgraph: sk.Subgraph) -> ReferenceOperator:
+    def make(subgraph):
         made.append(ReferenceOperator(subgraph))
         return made[-1]
 
-    def listen(event: ProgressEvent) -> None:
+    def listen(event):
         if event.done == event.total:
             raise RuntimeError("full")
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable
 from contextvars import copy_context
 from itertools import product
 from pathlib import Path
@@ -19,13 +18,13 @@ LAYERS = ("call", "context", "process", "environment", "file", "user file")
 
 
 @pytest.fixture
-def user_file(tmp_path: Path) -> Path:
+def user_file(tmp_path):
     (tmp_path / "home" / "subgraphkit").mkdir()
     return tmp_path / "home" / "subgraphkit" / "config.toml"
 
 
 @pytest.fixture
-def project_file(tmp_path: Path) -> Path:
+def project_file(tmp_path):
     return tmp_path / "work" / "subgraphkit.toml"
 
 
@@ -269,7 +268,7 @@ def test_a_setting_of_the_process_can_be_undone_in_any_order():
     assert resolve().verbose == 0
 
 
-def in_thread(function: Callable[[], int]) -> int:
+def in_thread(function):
     results: list[int] = []
     thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
@@ -286,11 +285,11 @@ def test_a_plain_thread_sees_the_process_but_not_the_block():
 
 
 def test_tasks_inherit_the_block_they_were_made_in():
-    async def level() -> int:
+    async def level():
         await asyncio.sleep(0)
         return resolve().verbose
 
-    async def both() -> list[int]:
+    async def both():
         with config(verbose=1):
             inner = asyncio.create_task(level())
         return [await inner, await level()]

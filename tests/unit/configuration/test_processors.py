@@ -1,7 +1,6 @@
 """How many threads are worth starting: affinity, quota and OpenMP's variable, the least of them."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ CPUS = 8
 
 
 @pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _machine(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "cpu_count", lambda: CPUS)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(CPUS), raising=False)
     monkeypatch.setattr(layers, "_PROC", str(tmp_path / "own"))

@@ -1,10 +1,8 @@
 """The selection grammar and its Python forms."""
 
-from collections.abc import Sequence
-
 import pytest
 
-from subgraphkit.backend import Backend, SubgraphProperty
+from subgraphkit.backend import Backend
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
 from subgraphkit.errors import ConfigError
@@ -13,7 +11,7 @@ from subgraphkit.errors import ConfigError
 class Alpha(Backend):
     name = "alpha"
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self):
         return []
 
 

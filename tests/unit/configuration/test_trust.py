@@ -18,11 +18,11 @@ class Loading(Backend):
     name = "loading"
     options = (Option("modules", "list", (), needs_trust=True), Option("n", int))
 
-    def properties(self) -> list[object]:  # type: ignore[override]
+    def properties(self):  # type: ignore[override]
         return []
 
 
-def refused(**settings: object) -> ConfigError:
+def refused(**settings):
     with pytest.raises(ConfigError) as caught:
         open_backends(resolve(**settings))  # type: ignore[arg-type]
     assert caught.value.code == "SGK126"
@@ -30,7 +30,7 @@ def refused(**settings: object) -> ConfigError:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     """Return a project that one works inside of, two folders below its file."""
     project = tmp_path / "project"
     (project / "a" / "b").mkdir(parents=True)
@@ -39,7 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def own(tmp_path):
     """Return the place of the user's own file."""
     (tmp_path / "home" / "subgraphkit").mkdir()
     return tmp_path / "home" / "subgraphkit" / "config.toml"

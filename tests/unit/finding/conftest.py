@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
@@ -15,7 +15,7 @@ Install = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
-def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _no_settings(monkeypatch, tmp_path):
     for variable in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
         monkeypatch.delenv(variable)
     (tmp_path / "home").mkdir()
@@ -25,7 +25,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def install(tmp_path, monkeypatch):
     """Return ``install(distribution, module, code, entry_points, manifest)``.
 
     The distribution is found by ``importlib.metadata`` like any other; pip is not involved.
@@ -35,9 +35,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     monkeypatch.syspath_prepend(str(site))
     modules: list[str] = []
 
-    def put(
-        distribution: str, module: str, code: str, entry_points: str, manifest: str | None = None
-    ) -> Path:
+    def put(distribution, module, code, entry_points, manifest=None):
         info = site / f"{distribution.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
         metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"

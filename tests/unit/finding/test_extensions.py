@@ -1,7 +1,5 @@
 """Extensions: loading, calling, and keeping one from harming the others."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from subgraphkit.backend import Check, CompileEvent, hookimpl
@@ -35,27 +33,27 @@ ENTRY = """
 
 class Failing:
     @hookimpl
-    def subgraphkit_compiled(self) -> None:
+    def subgraphkit_compiled(self):
         raise SystemExit(3)
 
 
 class Counting:
-    def __init__(self) -> None:
+    def __init__(self):
         self.count = 0
 
     @hookimpl
-    def subgraphkit_compiled(self, event: CompileEvent) -> int:
+    def subgraphkit_compiled(self, event):
         assert event is EVENT
         self.count += 1
         return self.count
 
     @hookimpl
-    def subgraphkit_doctor(self) -> Iterator[Check]:
+    def subgraphkit_doctor(self):
         yield Check("count", "ok", str(self.count))
 
 
 @pytest.fixture
-def counting() -> Iterator[Counting]:
+def counting():
     extension = Counting()
     register_extension(extension, "counting")
     yield extension
@@ -63,7 +61,7 @@ def counting() -> Iterator[Counting]:
 
 
 @pytest.fixture
-def _failing() -> Iterator[None]:
+def _failing():
     register_extension(Failing())
     yield
     unregister_extension("Failing")
@@ -113,7 +111,7 @@ def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install):
 def test_a_hook_with_a_default_is_not_taken():
     class Defaulted:
         @hookimpl
-        def subgraphkit_compiled(self, event: object = None) -> None: ...
+        def subgraphkit_compiled(self, event=None): ...
 
     register_extension(Defaulted(), "defaulted")
     try:

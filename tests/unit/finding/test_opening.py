@@ -1,9 +1,7 @@
 """Backends that are opened, and their properties."""
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,6 @@ from subgraphkit.backend import (
     Option,
     ProbeResult,
     SubgraphProperty,
-    SubgraphSelector,
     hookimpl,
 )
 from subgraphkit.backend.contract import lack_of
@@ -33,14 +30,13 @@ from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.loading import properties_of, register_property, unregister_property
 from subgraphkit.finding.opening import open_backends, open_fallback, open_in_turn
 from subgraphkit.finding.registry import registered
-from subgraphkit.ir import BoundGraph
 
 
 class Alpha(Backend):
     name = "alpha"
     options = (Option("level", int, 1), Option("size", "bytes"))
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self):
         return []
 
 
@@ -52,7 +48,7 @@ class NoDevice(Alpha):
     name = "no_device"
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep=False):
         del deep
         return ProbeResult(available=False, problems=("no device",), hint="Plug one in.")
 
@@ -62,7 +58,7 @@ class Counting(Alpha):
     probes = 0
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep=False):
         cls.probes += 1
         return super().probe(deep=deep)
 
@@ -70,16 +66,16 @@ class Counting(Alpha):
 class Raising(Alpha):
     name = "raising"
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options):
         super().__init__(options)
         raise RuntimeError("no memory")
 
 
-def names(**settings: Any) -> list[str]:
+def names(**settings):
     return [backend.name for backend in open_backends(resolve(**settings))]
 
 
-def state(name: str) -> str:
+def state(name):
     return next(record.state for record in list_backends() if record.name == name)
 
 
@@ -112,15 +108,15 @@ def test_classes_and_instances_need_no_registration():
 def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(*, hooks):
     class Planner(NoDevice):
         @classmethod
-        def planner(cls, options: Any) -> Backend:
+        def planner(cls, options):
             return cls(options)
 
     class Hooks:
         @hookimpl
-        def subgraphkit_backend(self, options: Any) -> Backend:
+        def subgraphkit_backend(self, options):
             return Planner(options)
 
-    def opened(selection: str) -> list[Backend]:
+    def opened(selection):
         *_, last = open_in_turn(resolve(backend=selection), dry_run=True)
         return last
 
@@ -142,7 +138,7 @@ def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(*,
 def test_a_planner_that_makes_something_else_is_refused():
     class Wrong(NoDevice):
         @classmethod
-        def planner(cls, options: Any) -> Any:
+        def planner(cls, options):
             return "a plan"
 
     with registered(Wrong), pytest.raises(BackendLoadError, match="its planner returned 'a plan'"):
@@ -294,7 +290,7 @@ def test_auto_takes_what_is_ready_by_priority_and_the_fallback_last(install):
 class Own(SubgraphProperty):
     name = "own"
 
-    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+    def create_selector(self, graph):
         return OpSelector(graph, ["Relu"])
 
 
@@ -305,12 +301,12 @@ class Added(Own):
 class Owning(Backend):
     name = "alpha"
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self):
         return [Own()]
 
 
 @pytest.fixture
-def _added() -> Iterator[None]:
+def _added():
     register_property("alpha", Added)
     yield
     unregister_property("alpha", Added)

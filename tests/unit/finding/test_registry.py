@@ -3,14 +3,12 @@
 import os
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 import subgraphkit.finding.catalogue
 import subgraphkit.finding.registry
-from subgraphkit.backend import Backend, Option, ProbeResult, SubgraphProperty, hookimpl
+from subgraphkit.backend import Backend, Option, ProbeResult, hookimpl
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli import main
 from subgraphkit.configuration.names import BACKEND_NAMES
@@ -50,11 +48,11 @@ class Alpha(Backend):
     name = "alpha"
     options = (Option("level", int, 1),)
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self):
         return []
 
 
-def state(name: str, distribution: str | None = None) -> str:
+def state(name, distribution=None):
     (found,) = [
         record.state
         for record in list_backends(all=True)
@@ -63,7 +61,7 @@ def state(name: str, distribution: str | None = None) -> str:
     return found
 
 
-def code_of(name: str) -> str:
+def code_of(name):
     with pytest.raises(SubgraphkitError) as caught:
         get_backend(name)
     return caught.value.code
@@ -228,11 +226,11 @@ class Hooks:
     """A namespace with hookimpls."""
 
     @hookimpl
-    def subgraphkit_backend(self, options: Any) -> Backend:
+    def subgraphkit_backend(self, options):
         return Alpha(options)
 
     @hookimpl
-    def subgraphkit_probe(self) -> ProbeResult:
+    def subgraphkit_probe(self):
         return ProbeResult(available=True, devices=("imagined",))
 
 
@@ -248,7 +246,7 @@ def test_a_namespace_with_hooks_is_used_like_a_class():
 def test_a_hook_declares_no_defaults():
     class Defaulted:
         @hookimpl
-        def subgraphkit_backend(self, options: Any = None) -> Backend:
+        def subgraphkit_backend(self, options=None):
             return Alpha(options)
 
     with pytest.raises(BackendLoadError, match=r"subgraphkit_backend\(options=\.\.\.\)"):
@@ -258,7 +256,7 @@ def test_a_hook_declares_no_defaults():
 def test_a_hook_must_return_a_backend():
     class Empty:
         @hookimpl
-        def subgraphkit_backend(self) -> None: ...
+        def subgraphkit_backend(self): ...
 
     with pytest.raises(BackendLoadError, match="returned None, expected a Backend"):
         register_backend(Empty(), "empty")

@@ -1,7 +1,5 @@
 """A class takes its options from the manifest of its package, typed; or declares them itself."""
 
-from pathlib import Path
-
 import pytest
 
 from subgraphkit.backend import BindContext, Option, read_manifest
@@ -13,7 +11,6 @@ from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import BackendLoadError, OptionError
 from subgraphkit.finding.opening import open_backends
 from subgraphkit.finding.registry import get_backend
-from tests.unit.finding.conftest import Install
 
 MANIFEST = """
 name = "typed"
@@ -37,7 +34,7 @@ class Typed(Backend[Options]):
 ENTRY_POINT = "[subgraphkit.backends]\ntyped = sgk_typed:Typed\n"
 
 
-def _installed(install: Install, code: str = CODE) -> Path:
+def _installed(install, code=CODE):
     package = install("sgk-typed", "sgk_typed", code, ENTRY_POINT, MANIFEST)
     manifest = read_manifest(package / "subgraphkit-backend.toml")
     (package / "backend_options.py").write_text(render_options(manifest), encoding="utf-8")

@@ -8,7 +8,7 @@ from subgraphkit.ir import Adjacency
 
 
 @st.composite
-def directed_graphs(draw: st.DrawFn, *, acyclic: bool) -> list[list[int]]:
+def directed_graphs(draw, *, acyclic):
     """Predecessors per node, numbered at random so that the numbering need not be an order."""
     count = draw(st.integers(0, 12))
     number = draw(st.permutations(range(count)))
@@ -20,7 +20,7 @@ def directed_graphs(draw: st.DrawFn, *, acyclic: bool) -> list[list[int]]:
     return rows
 
 
-def as_networkx(rows: list[list[int]]) -> nx.DiGraph:
+def as_networkx(rows):
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(rows)))
     graph.add_edges_from((pred, node) for node, row in enumerate(rows) for pred in row)

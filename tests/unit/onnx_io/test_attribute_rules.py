@@ -1,7 +1,5 @@
 """Attributes mean what ONNX says, or are refused before a library or onnx's inference sees them."""
 
-from typing import Any
-
 import onnx
 import pytest
 from onnx import TensorProto, defs, helper
@@ -23,9 +21,7 @@ GRAMS = {
 }
 
 
-def one_node(
-    op_type: str, shapes: list[list[Any] | None], opset: int = 20, **attributes: Any
-) -> onnx.ModelProto:
+def one_node(op_type, shapes, opset=20, **attributes):
     """Make a model of one node that reads floats of these shapes, None for an input left out."""
     names = ["" if shape is None else f"i{place}" for place, shape in enumerate(shapes)]
     node = helper.make_node(op_type, names, ["y"], **attributes)
@@ -39,7 +35,7 @@ def one_node(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
-def refusal(model: onnx.ModelProto) -> str:
+def refusal(model):
     with pytest.raises(sk.errors.InvalidModelError) as refused:
         sk.bind(sk.load(model), backend="numpy")
     return str(refused.value)
@@ -156,7 +152,7 @@ def test_every_whole_number_of_every_operator_that_counts_fits_into_32_bits():
     }  # fmt: skip
 
 
-def _loads(schema: defs.OpSchema, name: str, value: Any) -> bool:
+def _loads(schema, name, value):
     """Say whether an attribute may have a value, whatever else is wrong with its node."""
     model = one_node(schema.name, [[1]] * schema.min_input, schema.since_version, **{name: value})
     model.graph.node[0].output.extend(f"y{place}" for place in range(1, schema.min_output))
@@ -190,7 +186,7 @@ def test_a_constant_input_that_steers_is_judged_as_an_attribute_is(call, says):
     assert says in said
 
 
-def steered(call: str, inputs: str = "float[2,3,4] x, float[4,1,4] wide") -> onnx.ModelProto:
+def steered(call, inputs="float[2,3,4] x, float[4,1,4] wide"):
     """Make a model of one node, with constants by which it may be steered."""
     return onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["": 20]> g ({inputs}) => (y) '
@@ -235,7 +231,7 @@ def test_attributes_of_operators_of_other_domains_are_left_alone():
     assert sk.load(model).graph.nodes[0].attribute("axis") == BIG
 
 
-def damaged(change: Any) -> onnx.ModelProto:
+def damaged(change):
     model = one_node("Softmax", [[2, 3]], axis=1)
     change(model.graph.node[0].attribute)
     return model

@@ -4,7 +4,6 @@ import ctypes
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +19,7 @@ TEXT = "g (float[4] x) => (float[4] y) { y = Add(x, w) }"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     inside = tmp_path / "model"
     inside.mkdir()
     (tmp_path / "secret").write_bytes(bytes(16))
@@ -28,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-def save(folder: Path, **entries: str) -> Path:
+def save(folder, **entries):
     proto = parsed(TEXT)
     tensor = proto.graph.initializer.add(name="w", data_type=1, dims=[4])
     tensor.data_location = onnx.TensorProto.EXTERNAL
@@ -39,7 +38,7 @@ def save(folder: Path, **entries: str) -> Path:
     return path
 
 
-def code(path: Path | bytes) -> str:
+def code(path):
     with pytest.raises(InvalidModelError) as refusal:
         sk.load(path).graph.initializers["w"].array()
     return refusal.value.code
@@ -58,30 +57,30 @@ def test_data_in_a_folder_below_and_at_an_offset_is_found(folder):
     np.testing.assert_array_equal(sk.load(path).graph.initializers["w"].array(), [1, 1, 1, 1])
 
 
-def link(folder: Path) -> None:
+def link(folder):
     (folder / "evil").symlink_to(folder.parent / "secret")
 
 
-def linked_folder(folder: Path) -> None:
+def linked_folder(folder):
     (folder / "evil").symlink_to(folder.parent)
 
 
-def link_within_a_linked_folder(folder: Path) -> None:
+def link_within_a_linked_folder(folder):
     (folder.parent / "outside").mkdir()
     (folder.parent / "outside" / "data").symlink_to("../secret")
     (folder / "evil").symlink_to("../outside")
 
 
-def circle(folder: Path) -> None:
+def circle(folder):
     (folder / "evil").symlink_to("evil2")
     (folder / "evil2").symlink_to("evil")
 
 
-def pipe(folder: Path) -> None:
+def pipe(folder):
     os.mkfifo(folder / "evil")
 
 
-def subfolder(folder: Path) -> None:
+def subfolder(folder):
     (folder / "evil").mkdir()
 
 
@@ -114,13 +113,13 @@ def test_data_outside_the_models_directory_is_never_opened(folder, prepare, loca
     assert code(save(folder, location=location)) == "SGK210"
 
 
-def of_ones(path: Path) -> Path:
+def of_ones(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(np.ones(4, np.float32).tobytes())
     return path
 
 
-def read(path: Path, **settings: object) -> list[float]:
+def read(path, **settings):
     model = sk.load(path, **settings)  # type: ignore[arg-type]
     values: list[float] = model.graph.initializers["w"].array().tolist()
     return values
@@ -187,14 +186,14 @@ def test_trust_in_a_folder_ends_at_its_name(folder):
 
 
 @contextmanager
-def swapping(one: Path, other: Path) -> Iterator[None]:
+def swapping(one, other):
     """Exchange two folders again and again, each time in one step."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "renameat2"):
         pytest.skip("the system cannot exchange two folders in one step")
     done = threading.Event()
 
-    def swap() -> None:
+    def swap():
         while not done.is_set():
             libc.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2)
 

@@ -1,11 +1,10 @@
 """Models that break a rule nobody looks for are refused with a code, wherever they break it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import onnx
 import pytest
-from google.protobuf.message import Message
 from onnx import TensorProto, helper
 
 import subgraphkit as sk
@@ -14,7 +13,7 @@ OUTSIDE = 99
 HUGE = 2**62
 
 
-def small_model() -> onnx.ModelProto:
+def small_model():
     """Make a model with something of every kind in it."""
     body = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["inner"])],
@@ -52,14 +51,14 @@ def small_model() -> onnx.ModelProto:
     return model
 
 
-def refusal(model: onnx.ModelProto | bytes) -> str:
+def refusal(model):
     data = model if isinstance(model, bytes) else model.SerializeToString()
     with pytest.raises(sk.errors.InvalidModelError) as refused:
         sk.bind(sk.load(data), backend="numpy")
     return str(refused.value)
 
 
-def texts_in(message: Message) -> Iterator[str]:
+def texts_in(message):
     """Yield every text of a message, at any depth; the name of indices means nothing."""
     for field, value in message.ListFields():
         for one in value if hasattr(value, "extend") else [value]:
@@ -85,7 +84,7 @@ def test_a_text_that_is_not_utf_8_is_named(text):
     assert "which is not UTF-8" in said
 
 
-def _types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+def _types(model):
     listed = [*model.graph.input, *model.graph.output, *model.graph.value_info]
     return {value.name: value.type for value in listed}
 
@@ -144,7 +143,7 @@ BROKEN: dict[str, tuple[str, Callable[[onnx.ModelProto], object]]] = {
 }
 
 
-def _read_in_body(model: onnx.ModelProto, name: str) -> None:
+def _read_in_body(model, name):
     model.graph.node[3].attribute[0].g.node[0].input[0] = name
 
 

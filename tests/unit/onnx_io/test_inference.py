@@ -214,7 +214,7 @@ HEADER = '<ir_version: 10, opset_import: ["": 18, "local": 1]>'
 FUNCTION = '<domain: "local", opset_import: ["": 18, "local": 1]>'
 
 
-def model(*functions: str, body: str = "y = local.Twice(x)") -> onnx.ModelProto:
+def model(*functions, body="y = local.Twice(x)"):
     text = "\n".join(f"{FUNCTION}\n{function}" for function in functions)
     return parser.parse_model(f"{HEADER}\ng (float[2] x) => (float[2] y) {{ {body} }}\n{text}")
 

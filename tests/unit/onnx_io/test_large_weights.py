@@ -2,7 +2,6 @@
 
 import mmap
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +15,7 @@ from subgraphkit.onnx_io import payloads, sources
 from tests.models import parsed
 
 
-def model(dtype: type = np.float32) -> tuple[onnx.ModelProto, np.ndarray]:
+def model(dtype=np.float32):
     proto = parsed("g (float[4] x) => (float[4] y) { y = Neg(x) }")
     values = np.arange(6000).reshape(60, 100).astype(dtype)
     proto.graph.initializer.append(numpy_helper.from_array(values, "w"))
@@ -26,7 +25,7 @@ def model(dtype: type = np.float32) -> tuple[onnx.ModelProto, np.ndarray]:
 
 
 @pytest.fixture(autouse=True)
-def _any_size_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def _any_size_is_worth_it(monkeypatch):
     monkeypatch.setattr(sources, "_WORTH_TAKING", 1)
 
 
@@ -80,7 +79,7 @@ def test_a_large_weight_is_given_back_though_a_smaller_one_is_held(tmp_path, mon
     np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
 
 
-def mapping_of(array: np.ndarray) -> mmap.mmap:
+def mapping_of(array):
     base: Any = array
     while not isinstance(base, mmap.mmap):
         base = base.obj if isinstance(base, memoryview) else base.base
@@ -96,7 +95,7 @@ def test_the_callers_own_message_is_left_alone():
     np.testing.assert_array_equal(loaded.graph.constants["w"].array(), values)
 
 
-def outcome(data: bytes) -> object:
+def outcome(data):
     """Return what loading comes to: the weights, or the code of an error."""
     try:
         constants = sk.load(data).graph.constants
@@ -105,7 +104,7 @@ def outcome(data: bytes) -> object:
     return {name: one.array().tobytes() for name, one in constants.items()}
 
 
-def said_twice() -> Iterator[bytes]:
+def said_twice():
     """Yield messages that say things twice, which protobuf merges or takes the last of."""
     proto, _ = model()
     data = proto.SerializeToString()
@@ -120,7 +119,7 @@ def said_twice() -> Iterator[bytes]:
     yield proto.SerializeToString() + b"\x3a" + _length(frame) + frame
 
 
-def written_at_length() -> Iterator[bytes]:
+def written_at_length():
     """Yield messages with numbers of more bytes than they need, or than protobuf takes."""
     proto, _ = model()
     (raw,) = (one.raw_data for one in proto.graph.initializer[:1])
@@ -139,7 +138,7 @@ def written_at_length() -> Iterator[bytes]:
                 yield whole.SerializeToString() + b"\x3a" + _length(graph) + graph
 
 
-def _length(data: bytes) -> bytes:
+def _length(data):
     low, middle, high = len(data) & 0x7F, len(data) >> 7 & 0x7F, len(data) >> 14
     return bytes([low | 0x80, middle | 0x80, high])
 

@@ -3,7 +3,6 @@
 import re
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from tests.models import CHAIN, LIGHT, parsed
 from tests.scripts import run_child
 
 
-def refusal(source: object, kind: type[Exception] = InvalidModelError) -> str:
+def refusal(source, kind=InvalidModelError):
     with pytest.raises(kind) as caught:
         sk.load(source)  # type: ignore[arg-type]
     return str(caught.value)
@@ -55,7 +54,7 @@ def test_a_model_of_onnx_ir_is_loaded_with_its_data(tmp_path):
 class MakesAProto:
     """As a function of onnxscript does."""
 
-    def to_model_proto(self, **options: object) -> onnx.ModelProto:
+    def to_model_proto(self, **options):
         return parsed(CHAIN)
 
 
@@ -66,7 +65,7 @@ def test_what_can_be_made_into_a_model_is():
 class HoldsAProto:
     """As an ``ONNXProgram`` of ``torch.onnx`` does."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.model_proto = parsed(CHAIN)
 
 
@@ -89,18 +88,18 @@ def test_a_url_is_called_one(source):
     assert "Download it first" in told
 
 
-def ran(program: str) -> str:
+def ran(program):
     done = run_child([sys.executable, "-c", textwrap.dedent(program)])
     return done.stdout.strip()
 
 
-def changed(change: Callable[[onnx.ModelProto], object], text: str = CHAIN) -> onnx.ModelProto:
+def changed(change, text=CHAIN):
     proto = parsed(text)
     change(proto)
     return proto
 
 
-def one_node(node: str, opset: int = 18) -> onnx.ModelProto:
+def one_node(node, opset=18):
     return parsed(f"g (float[4] x) => (float[4] y) {{ y = {node} }}", opset)
 
 
@@ -153,7 +152,7 @@ def test_operators_of_somebodys_own_set_are_left_to_the_backends():
     assert model.graph.nodes[0].qualified_op_type == "com.acme::Foo"
 
 
-def with_initializer(**fields: object) -> onnx.ModelProto:
+def with_initializer(**fields):
     proto = parsed("g (float[2] x) => (float[2] y) { y = Add(x, w) }")
     proto.graph.initializer.append(TensorProto(name="w", **fields))
     return proto
@@ -182,7 +181,7 @@ def test_an_initializer_given_twice_is_refused():
     assert "[SGK204]" in refusal(proto)
 
 
-def thread_of_bodies(depth: int) -> onnx.ModelProto:
+def thread_of_bodies(depth):
     body = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "leaf", [], [])
     for _ in range(depth):
         body.output.append(helper.make_tensor_value_info("y", 1, [2]))

@@ -1,7 +1,6 @@
 import contextlib
 import os
 import re
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -16,7 +15,7 @@ from subgraphkit.onnx_io.operator_rules import STANDARD
 from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.testing.official_cases import official_cases
-from subgraphkit.types import DataType, TensorType, ValueType, fits
+from subgraphkit.types import DataType, TensorType, fits
 from tests.unit.onnx_io.microsoft_cases import CASES, MicrosoftCase
 
 # Its sizes are known only when it runs.
@@ -25,7 +24,7 @@ COUNTED = {"Tokenizer"}
 ELSEWHERE = {"BiasSoftmax", "NhwcConv", "NhwcFusedConv", "SimplifiedLayerNormalization"}
 
 
-def types_of(model: onnx.ModelProto, feeds: dict) -> dict[str, ValueType]:
+def types_of(model, feeds):
     (node,) = model.graph.node
     types = {value.name: read_type(value.type) for value in model.graph.input}
     values = {name: value for name, value in feeds.items() if isinstance(value, np.ndarray)}
@@ -33,13 +32,13 @@ def types_of(model: onnx.ModelProto, feeds: dict) -> dict[str, ValueType]:
     return node_types(node, types, values, opsets)
 
 
-def is_typed_by_onnx(model: onnx.ModelProto) -> bool:
+def is_typed_by_onnx(model):
     (node,), domain = model.graph.node, normal_domain(model.graph.node[0].domain)
     opsets = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
     return bool(inferred_by(node.op_type, domain, opsets[domain]))
 
 
-def differences(found: ValueType | None, value: object) -> str | None:
+def differences(found, value):
     if not isinstance(found, TensorType):
         return None if found is not None else "not known"
     array = np.asarray(value)
@@ -114,7 +113,7 @@ def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node()
     assert node_types(node, types, {}, {"": 1}) == {"a": part, "b": part}
 
 
-def _asked_without_types(nodes: Sequence[onnx.NodeProto], first: int) -> int:
+def _asked_without_types(nodes, first):
     """Infer, in a child, what nodes make of values without types; return how many it lived through.
 
     Counted from the first of them that is to be asked about.

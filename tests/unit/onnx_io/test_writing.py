@@ -1,7 +1,6 @@
 """Attributes read, and graphs written."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +11,7 @@ from onnx.external_data_helper import load_external_data_for_model
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
-from subgraphkit.ir import Initializer, Subgraph, make_subgraph
+from subgraphkit.ir import Initializer, make_subgraph
 from subgraphkit.onnx_io import outside_weights
 from subgraphkit.onnx_io.attribute_rules import LazyAttributes, constant_of
 from subgraphkit.types import DataType, TensorType
@@ -21,12 +20,12 @@ from tests.models import parsed
 DENSE = "dense (float[64] x) => (float[64] y) { s = MatMul(x, w) y = Reshape(s, shape) }"
 
 
-def whole(model: onnx.ModelProto | Path) -> Subgraph:
+def whole(model):
     bound = sk.bind(sk.load(model), backend="none", fold=False)
     return make_subgraph(bound, tuple(bound.order), "fake")
 
 
-def dense(dtype: type = np.float32) -> onnx.ModelProto:
+def dense(dtype=np.float32):
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     model = parsed(DENSE.replace("float", TensorProto.DataType.Name(kind).lower()))
     weight = np.arange(64 * 64).reshape(64, 64).astype(dtype)
@@ -35,11 +34,11 @@ def dense(dtype: type = np.float32) -> onnx.ModelProto:
     return model
 
 
-def stored_outside(model: onnx.ModelProto) -> list[str]:
+def stored_outside(model):
     return [t.name for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
 
 
-def with_weights(model: onnx.ModelProto, subgraph: Subgraph) -> onnx.ModelProto:
+def with_weights(model, subgraph):
     """Put the weights back, as a library that is handed both would."""
     arrays = outside_weights(model, subgraph)
     for tensor in model.graph.initializer:
@@ -117,7 +116,7 @@ def test_strings_and_elements_of_less_than_a_byte_stay_inside():
     assert stored_outside(whole(model).to_model(weights="outside")) == []
 
 
-def replaced(subgraph: Subgraph, name: str, array: np.ndarray) -> Subgraph:
+def replaced(subgraph, name, array):
     """Return the subgraph as a session compiles it after ``update_weights``."""
     stored = subgraph.constants[name]
     renewed = Initializer(name, stored.type, lambda: array, stored.version + 1)
@@ -187,7 +186,7 @@ def test_a_constant_node_in_a_file_is_taken_in(tmp_path):
     np.testing.assert_array_equal(y, np.arange(100) + 1)
 
 
-def _save_with_files(model: onnx.ModelProto, path: Path) -> None:
+def _save_with_files(model, path):
     """Save every tensor of the model, those of attributes and bodies too, in one data file."""
     onnx.save(
         model,
@@ -200,7 +199,7 @@ def _save_with_files(model: onnx.ModelProto, path: Path) -> None:
     _move_out_bodies(path)
 
 
-def _move_out_bodies(path: Path) -> None:
+def _move_out_bodies(path):
     model = onnx.load(path, load_external_data=False)
     folder = path.parent
     for node in model.graph.node:

@@ -2,15 +2,14 @@
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pytest
 
-from subgraphkit.backend.property import BindContext, Connectivity
+from subgraphkit.backend.property import BindContext
 from subgraphkit.backend.selector import SubgraphSelector
-from subgraphkit.ir import Adjacency, Node
 from subgraphkit.partitioning.algorithms.connected import connected_regions
 from subgraphkit.partitioning.algorithms.merger import RunningOrder
 from subgraphkit.partitioning.algorithms.quotient import run_order
@@ -33,7 +32,7 @@ class Rules:
     asked: list[tuple[str, int, int]] = field(default_factory=list)
     filtered: list[list[int]] = field(default_factory=list)
 
-    def answer(self, question: str, unit: int, other: int) -> bool:
+    def answer(self, question, unit, other):
         self.asked.append((question, unit, other))
         return self.takes(other)
 
@@ -41,27 +40,27 @@ class Rules:
 class Following(SubgraphSelector):
     """Answers by rules."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules):
         self.rules = rules
         self.splittable = rules.splittable  # type: ignore[misc]
         self.question = "start"
 
-    def select(self, node: Node) -> bool:
+    def select(self, node):
         return self.rules.answer(self.question, node.id, node.id)
 
-    def select_input(self, node: Node, producer: Node) -> bool:
+    def select_input(self, node, producer):
         return self.rules.answer("input", node.id, producer.id)
 
-    def select_output(self, node: Node, consumer: Node) -> bool:
+    def select_output(self, node, consumer):
         return self.rules.answer("output", node.id, consumer.id)
 
-    def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+    def filter(self, candidates):
         units = [node.id for node in candidates]
         self.rules.filtered.append(units)
         kept = set(self.rules.keeps(units))
         return [node for node in candidates if node.id in kept]
 
-    def reset(self) -> None:
+    def reset(self):
         self.question = "restart"
 
 
@@ -73,9 +72,7 @@ class Result(NamedTuple):
     complete: bool
 
 
-def grow_regions(
-    adjacency: Adjacency, eligible: bytearray, rules: Rules, *, connectivity: Connectivity
-) -> Result:
+def grow_regions(adjacency, eligible, rules, *, connectivity):
     """Let selectors that follow rules claim nodes that are eligible."""
     rows = [
         ("Sum", [f"v{pred}" for pred in adjacency.predecessors(unit)] or ["x"], [f"v{unit}"])
@@ -101,7 +98,7 @@ def grow_regions(
     return Result(regions, excluded, complete)
 
 
-def everything(rows: list[list[int]]) -> tuple[Adjacency, bytearray]:
+def everything(rows):
     return build(rows, range(len(rows)))
 
 

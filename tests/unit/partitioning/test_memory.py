@@ -1,8 +1,5 @@
 """Memory that a partitioning needs, and sizes that are fed."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -10,21 +7,19 @@ import subgraphkit as sk
 from subgraphkit.backend import Footprint, Traits, attention_scores, peak_of_values, scaled_weights
 from subgraphkit.backend.footprint import ValuesPeak
 from subgraphkit.errors import ExecutionError, MemoryLimitError, SelectorContractError
-from subgraphkit.ir import Node, Subgraph
-from subgraphkit.partitioning import Partitioning
 from tests.fakes import claiming
 from tests.models import CHAIN, DIAMOND, bound, parsed
 
 _CELL = 4  # bytes of a float32
 
 
-def _whole(body: str, **symbols: int) -> Subgraph:
+def _whole(body, **symbols):
     backend = claiming({node.op_type for node in parsed(body).graph.node})
     (subgraph,) = sk.partition(bound(body, backend, **symbols)).subgraphs
     return subgraph
 
 
-def _any(node: Node) -> bool:
+def _any(node):
     del node
     return True
 
@@ -94,13 +89,13 @@ shared (float[2, 4] x) => (float[2, 4] y)
 """
 
 
-def _footprinted(operators: list[str], name: str, found: Callable[[Subgraph], object]) -> Any:
+def _footprinted(operators, name, found):
     backend = claiming(operators, name)
     backend.footprint = lambda self, subgraph: found(subgraph)  # type: ignore[assignment, method-assign, return-value]
     return backend
 
 
-def _shared(**settings: Any) -> Partitioning:
+def _shared(**settings):
     keeps = Footprint(100, 70, ValuesPeak(64), 200, keeps_work=True, library=1000)
     passes = Footprint(10, 500, ValuesPeak(32), 300)
     backends = [
@@ -128,7 +123,7 @@ def test_a_shared_weight_and_a_library_count_once_and_what_stays_adds_up():
 
 
 def test_too_little_memory_is_refused_before_anything_is_compiled():
-    def never(subgraph: Subgraph) -> sk.SubgraphOperator:
+    def never(subgraph):
         raise AssertionError(f"{subgraph} was compiled")
 
     backend = claiming(["Relu", "Neg", "Add", "Abs"], make=never)
@@ -175,7 +170,7 @@ _MEASURED = {
 _ALL = {"Add", "ConstantOfShape", "Expand", "Gather", "If", "Loop", "Range", "Shape", "Where"}
 
 
-def _refused(text: str, limits: str = "", *, holds: bool = False) -> set[str]:
+def _refused(text, limits="", *, holds=False):
     backend = claiming(_ALL)
     backend.traits = Traits(holds_limits=holds)
     bound = sk.bind(sk.load(parsed(text)), backend=[backend], limits=limits or "default")

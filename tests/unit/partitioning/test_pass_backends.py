@@ -1,8 +1,5 @@
 """Which backends take part: what was bound, what the call says, and the fallback."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 import subgraphkit as sk
@@ -17,7 +14,7 @@ from tests.models import DIAMOND, parsed
 
 
 @pytest.fixture(autouse=True)
-def backends() -> Iterator[None]:
+def backends():
     with (
         registered(claiming(["Relu"], "relus")),
         registered(claiming(["Relu", "Neg"], "negs")),
@@ -26,11 +23,11 @@ def backends() -> Iterator[None]:
         yield
 
 
-def diamond(**settings: Any) -> Any:
+def diamond(**settings):
     return sk.bind(sk.load(parsed(DIAMOND)), **settings)
 
 
-def names(found: Any) -> list[str]:
+def names(found):
     return [one.backend for one in found.subgraphs]
 
 
@@ -49,7 +46,7 @@ def test_a_fallback_that_is_listed_claims_in_its_place_and_only_there():
     assert not found.claim_of(found.subgraphs[0]).is_fallback
 
 
-def only(monkeypatch: pytest.MonkeyPatch, *installed: str) -> None:
+def only(monkeypatch, *installed):
     """Make an environment in which no other backend is installed."""
     records = [record for record in CATALOGUE.records() if record.name in installed]
     monkeypatch.setattr(CATALOGUE, "records", lambda: records)
@@ -84,7 +81,7 @@ def test_without_a_fallback_there_is_nothing_to_compile_on():
         compile_elsewhere(found, found.subgraphs[0])
 
 
-def left_over(text: str, **settings: str | bool) -> str:
+def left_over(text, **settings):
     model = sk.load(parsed(text, header='"": 18, "com.acme": 1, "com.microsoft": 1'))
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(sk.bind(model, **settings))
@@ -95,11 +92,11 @@ def test_a_backend_of_a_foreign_domain_is_named_where_it_is_registered():
     class Acme(sk.Backend):
         name = "acme"
 
-        def properties(self) -> list[sk.SubgraphProperty]:
+        def properties(self):
             return [OfAcme()]
 
     class OfAcme(sk.SubgraphProperty):
-        def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+        def create_selector(self, graph):
             return sk.OpSelector(graph, ["com.acme::Foo"])
 
     sk.register_backend(Acme)

@@ -1,14 +1,11 @@
 """Pins and exclusions."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import ConfigError
-from subgraphkit.ir import Node
-from subgraphkit.partitioning import Constraints, Partitioning, partition
+from subgraphkit.partitioning import Constraints, partition
 from tests.models import parsed
 from tests.unit.partitioning.pass_support import bound, regions, taking
 
@@ -22,12 +19,12 @@ named (float[4] x) => (float[4] d) {
 """
 
 
-def divide(**constraints: object) -> Partitioning:
+def divide(**constraints):
     backends = [taking("Relu Neg Abs", "one"), taking("*", "two")]
     return partition(bound(NAMED), backends, constraints=Constraints(**constraints))  # type: ignore[arg-type]
 
 
-def refused(**constraints: object) -> str:
+def refused(**constraints):
     with pytest.raises(ConfigError) as caught:
         divide(**constraints)
     assert caught.value.code == "SGK123"
@@ -125,7 +122,7 @@ def test_what_names_no_nodes_is_refused(selector):
 
 
 def test_a_predicate_that_raises_is_named_with_the_node():
-    def is_large(node: Node) -> bool:
+    def is_large(node):
         raise KeyError(node.op_type)
 
     with pytest.raises(ConfigError) as caught:
@@ -136,7 +133,7 @@ def test_a_predicate_that_raises_is_named_with_the_node():
 
 
 def test_a_predicate_that_holds_for_no_node_is_refused_like_an_unknown_name():
-    def is_large(node: Node) -> bool:
+    def is_large(node):
         return node.id > 99
 
     assert "predicate 'is_large' of a constraint holds for no node" in refused(
@@ -171,7 +168,7 @@ def test_constraints_of_another_kind_are_refused(given, problem):
     assert caught.value.code == "SGK123"
 
 
-def configured(**settings: Any) -> Partitioning:
+def configured(**settings):
     model = bound(NAMED, **settings)
     return partition(model, [taking("Relu Neg Abs", "one"), taking("*", "two")])
 

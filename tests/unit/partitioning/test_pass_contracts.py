@@ -1,8 +1,6 @@
 """Selectors and properties that break their contract are named; the graph stays as it was."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 
@@ -17,18 +15,17 @@ from subgraphkit.errors import (
     SelectorContractError,
     UnclaimedNodesError,
 )
-from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning import partition
 from tests.models import DIAMOND
 from tests.unit.partitioning.pass_support import All, backend, bound, regions, selecting, taking
 
 
 class Stateful(SubgraphSelector):
-    def select(self, node: Node) -> Any:
+    def select(self, node):
         return True
 
 
-def failure(backend: Any, code: str) -> SelectorContractError:
+def failure(backend, code):
     with pytest.raises(SelectorContractError) as caught:
         partition(bound(DIAMOND), [backend, taking("*", "rest")])
     assert caught.value.code == code
@@ -40,17 +37,17 @@ def failure(backend: Any, code: str) -> SelectorContractError:
 class Filtering(Stateful):
     """Is offered one node at a time, and keeps what it is told to."""
 
-    def __init__(self, keep: Callable[[Sequence[Node]], Any]) -> None:
+    def __init__(self, keep):
         self.keep = keep
 
-    def select_output(self, node: Node, consumer: Node) -> bool:
+    def select_output(self, node, consumer):
         return False
 
-    def filter(self, candidates: Sequence[Node]) -> Any:
+    def filter(self, candidates):
         return self.keep(candidates)
 
 
-def fail(*_: object) -> Any:
+def fail(*_):
     raise ZeroDivisionError("by zero")
 
 
@@ -107,11 +104,11 @@ def test_an_answer_that_is_none_is_named(base, answer):
     assert f"select for node #0 Relu returned {answer!r}" in error.message
 
 
-def raising(*_: object) -> Any:
+def raising(*_):
     raise RuntimeError("broken")
 
 
-def answering(answer: object) -> Callable[..., Any]:
+def answering(answer):
     return lambda *_: answer
 
 
@@ -168,7 +165,7 @@ def test_a_flag_of_a_selector_that_raises_is_named(name):
 @pytest.mark.parametrize("base", [All, Stateful])
 def test_a_coded_error_in_a_question_names_backend_and_node(base):
     class Broken(base):  # type: ignore[misc, valid-type]
-        def select(self, node: Node) -> Any:
+        def select(self, node):
             raise ConfigError("SGK108", "the table is malformed", hint="Mend the table.")
 
     error = failure(selecting(lambda _: Broken()), "SGK121")
@@ -180,7 +177,7 @@ def test_an_error_that_names_a_backend_passes_as_it_is():
     own = CompileError("SGK130", "the driver is gone", backend="fake")
 
     class Broken(Stateful):
-        def select(self, node: Node) -> Any:
+        def select(self, node):
             raise own
 
     with pytest.raises(CompileError) as caught:
@@ -190,7 +187,7 @@ def test_an_error_that_names_a_backend_passes_as_it_is():
 
 def test_the_models_fault_stays_the_models_fault_with_a_note_of_who_met_it():
     class Reading(Stateful):
-        def select(self, node: Node) -> Any:
+        def select(self, node):
             raise InvalidModelError("SGK211", "external data of 'w' is missing")
 
     with pytest.raises(InvalidModelError) as caught:
@@ -202,11 +199,11 @@ def test_the_models_fault_stays_the_models_fault_with_a_note_of_who_met_it():
 
 def test_a_refusal_that_hides_from_its_check_is_named():
     class Mute(Refusal):
-        def __post_init__(self) -> None:
+        def __post_init__(self):
             pass
 
     class No(Stateful):
-        def select(self, node: Node) -> Any:
+        def select(self, node):
             return Mute("dtype", "")
 
     error = failure(selecting(lambda _: No()), "SGK121")
@@ -218,19 +215,19 @@ def test_a_stateful_selector_is_asked_in_mxnets_order():
     asked: list[str] = []
 
     class Recording(SubgraphSelector):
-        def select(self, node: Node) -> bool:
+        def select(self, node):
             asked.append(f"select {node.id}")
             return node.id == 1
 
-        def select_input(self, node: Node, producer: Node) -> bool:
+        def select_input(self, node, producer):
             asked.append(f"input {producer.id} of {node.id}")
             return True
 
-        def select_output(self, node: Node, consumer: Node) -> bool:
+        def select_output(self, node, consumer):
             asked.append(f"output {consumer.id} of {node.id}")
             return True
 
-        def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+        def filter(self, candidates):
             asked.append("filter " + " ".join(str(node.id) for node in candidates))
             return candidates
 
@@ -249,15 +246,15 @@ def test_a_stateful_selector_is_asked_in_mxnets_order():
 def test_every_seed_gets_a_new_selector_and_a_stateless_one_serves_all():
     made: list[object] = []
 
-    def make(kind: type[SubgraphSelector]) -> Any:
-        def create(_: object) -> SubgraphSelector:
+    def make(kind):
+        def create(_):
             made.append(kind())
             return made[-1]  # type: ignore[return-value]
 
         return create
 
     class No(Stateful):
-        def select(self, node: Node) -> bool:
+        def select(self, node):
             return False
 
     partition(bound(DIAMOND), [selecting(make(No)), taking("*", "rest")])
@@ -301,10 +298,10 @@ def test_prepare_and_finish_are_called_once_for_every_property_that_was_asked():
 
 def test_an_option_that_does_not_fit_the_model_is_no_fault_of_the_backend():
     class Choosy(SubgraphProperty):
-        def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+        def create_selector(self, graph):
             return All()
 
-        def prepare(self, graph: BoundGraph, context: Any) -> None:
+        def prepare(self, graph, context):
             raise OptionError("SGK112", "option 'only' names 'Rellu'")
 
     with pytest.raises(OptionError, match="names 'Rellu'"):

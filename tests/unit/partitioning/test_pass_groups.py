@@ -7,7 +7,7 @@ import pytest
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector
 from subgraphkit.ir import Subgraph
-from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
     backend,
@@ -20,12 +20,12 @@ from tests.unit.partitioning.pass_support import (
 CHAIN = [(op, [f"v{i}"], [f"v{i + 1}"]) for i, op in enumerate(["Exp", "Neg", "Exp", "Exp"])]
 
 
-def with_groups(operators: str, *groups: list[int], **settings: object) -> Partitioning:
+def with_groups(operators, *groups, **settings):
     made = taking(operators, "one", groups=lambda graph: groups, **settings)
     return partition(graph_of(CHAIN, ["v4"]), [made, taking("*", "rest")])
 
 
-def reasons(found: Partitioning, node: int) -> list[str]:
+def reasons(found, node):
     return [str(one.refusal) for one in found.refusals.get(node, ())]
 
 
@@ -64,7 +64,7 @@ def test_a_group_larger_than_the_maximum_stays_out():
 def test_a_review_may_refuse_a_region_with_a_reason():
     seen: list[Subgraph] = []
 
-    def accept(subgraph: Subgraph) -> bool | Refusal:
+    def accept(subgraph):
         seen.append(subgraph)
         return len(subgraph.nodes) > 1 or Refusal("unprofitable", "not worth it")
 

@@ -1,9 +1,7 @@
 """Large graphs, and those of nothing but constants: time grows with their size."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,7 +10,6 @@ from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.backend.selector import OpSelector, SubgraphSelector
 from subgraphkit.compiling import compile_subgraphs
-from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
@@ -28,11 +25,11 @@ Row = tuple[str, Sequence[str], Sequence[str]]
 Case = tuple[list[Row], list[str], Backend]
 
 
-def lines_run(function: Callable[[], object]) -> int:
+def lines_run(function):
     """Count the lines that run, once more for every turn of a loop on one line."""
     count = 0
 
-    def step(frame: FrameType, event: str, argument: Any) -> Any:
+    def step(frame, event, argument):
         nonlocal count
         del frame, argument
         count += event == "line"
@@ -47,37 +44,37 @@ def lines_run(function: Callable[[], object]) -> int:
     return count
 
 
-def hub(size: int, *, first: str = "Exp") -> tuple[list[Row], list[str]]:
+def hub(size, *, first="Exp"):
     rows: list[Row] = [(first, ["x"], ["h"])]
     rows += [("Neg", ["h"], [f"y{at}"]) for at in range(size)]
     return rows, [f"y{at}" for at in range(size)]
 
 
-def chain(size: int, *operators: str) -> tuple[list[Row], list[str]]:
+def chain(size, *operators):
     rows: list[Row] = [
         (operators[at % len(operators)], [f"v{at}"], [f"v{at + 1}"]) for at in range(size)
     ]
     return rows, [f"v{size}"]
 
 
-def spine(size: int) -> tuple[list[Row], list[str]]:
+def spine(size):
     """A chain, and for each of its nodes one more that reads it."""
     rows, _ = chain(size, "Exp")
     rows += [("Neg", [f"v{at + 1}"], [f"y{at}"]) for at in range(size)]
     return rows, [f"y{at}" for at in range(size)]
 
 
-def leaving(allowed: set[str]) -> Callable[[Node, str, str], bool]:
+def leaving(allowed):
     """Accept some values alone as outputs, and every input."""
     return lambda node, value, side: side == "input" or value in allowed
 
 
-def hub_that_may_not_hand_out(size: int) -> Case:
+def hub_that_may_not_hand_out(size):
     refusing = taking("Exp Neg", "one", accept_boundary=leaving({"h"}))
     return *hub(size), refusing
 
 
-def sum_of_what_may_not_enter(size: int) -> Case:
+def sum_of_what_may_not_enter(size):
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
     rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
     refusing = taking(
@@ -86,46 +83,46 @@ def sum_of_what_may_not_enter(size: int) -> Case:
     return rows, ["y"], refusing
 
 
-def sum_of_what_may_not_leave(size: int) -> Case:
+def sum_of_what_may_not_leave(size):
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
     rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
     return rows, ["y"], taking("Neg Sum", "one", accept_boundary=leaving({"y"}))
 
 
-def group_refused_at_its_end(size: int) -> Case:
+def group_refused_at_its_end(size):
     rows, outputs = chain(size, "Exp")
     rows[-1] = ("Cos", *rows[-1][1:])
     return rows, outputs, taking("Exp", "one", groups=lambda graph: [range(size)])
 
 
 class AllButCos(SubgraphSelector):
-    def select(self, node: Node) -> bool:
+    def select(self, node):
         return node.op_type != "Cos"
 
 
-def group_refused_from_every_side(size: int) -> Case:
+def group_refused_from_every_side(size):
     rows, outputs = spine(size)
     rows[size // 2] = ("Cos", *rows[size // 2][1:])
     made = selecting(lambda _: AllButCos(), "one", groups=lambda graph: [range(size)])
     return rows, outputs, made
 
 
-def group_that_every_node_beside_it_reads(size: int) -> Case:
+def group_that_every_node_beside_it_reads(size):
     return *spine(size), selecting(lambda _: AllButCos(), "one", groups=lambda graph: [range(size)])
 
 
-def groups_that_cannot_stay_together(size: int) -> Case:
+def groups_that_cannot_stay_together(size):
     groups = [(at, at + 2) for at in range(0, size - 3, 8)]
     return *chain(size, "Exp", "Neg", "Abs"), taking("Exp Neg", "one", groups=lambda graph: groups)
 
 
-def groups_that_wait_on_each_other(size: int) -> Case:
+def groups_that_wait_on_each_other(size):
     rows, outputs = chain(size, "Exp")
     groups = [(at, at + size // 2) for at in range(size // 2)]
     return rows, outputs, taking("Exp", "one", groups=lambda graph: groups)
 
 
-def many_pieces_of_small_groups(size: int) -> Case:
+def many_pieces_of_small_groups(size):
     rows, outputs = chain(size, "Exp")
     groups = [(at, at + 1) for at in range(0, size - 1, 2)]
     return rows, outputs, taking("Exp", "one", max_nodes=10, groups=lambda graph: groups)
@@ -146,7 +143,7 @@ def many_pieces_of_small_groups(size: int) -> Case:
     ],
 )
 def test_a_graph_four_times_as_large_is_about_four_times_the_work(case):
-    def work(size: int) -> int:
+    def work(size):
         rows, outputs, one = case(size)
         graph = graph_of(rows, outputs)
         return lines_run(lambda: partition(graph, [one, taking("*", "rest")]))
@@ -156,18 +153,18 @@ def test_a_graph_four_times_as_large_is_about_four_times_the_work(case):
 
 def test_a_subgraph_given_back_does_not_start_compiling_over_again():
     class Failing(DescribedProperty):
-        def create_operator(self, subgraph: object, context: object) -> SubgraphOperator:
+        def create_operator(self, subgraph, context):
             raise Unsupported("no")
 
     class Idle(SubgraphOperator):
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             return []
 
     class Working(DescribedProperty):
-        def create_operator(self, subgraph: object, context: object) -> SubgraphOperator:
+        def create_operator(self, subgraph, context):
             return Idle()
 
-    def work(size: int) -> int:
+    def work(size):
         rows, outputs = chain(size, "Exp", "Cos")
         failing = Failing(lambda graph: OpSelector(graph, ["Exp"]))
         working = Working(lambda graph: OpSelector(graph, ["Exp", "Cos"]))
@@ -181,7 +178,7 @@ def test_a_subgraph_given_back_does_not_start_compiling_over_again():
 Rows = list[tuple[str, list[str], list[str]]]
 
 
-def unet(depth: int) -> Rows:
+def unet(depth):
     rows: Rows = []
     for at in range(depth):
         rows += [("exp", [f"e{at}"], [f"e{at + 1}"]), ("cos", [f"e{at + 1}"], [f"s{at + 1}"])]
@@ -192,7 +189,7 @@ def unet(depth: int) -> Rows:
     return rows
 
 
-def ladder(steps: int) -> Rows:
+def ladder(steps):
     rows: Rows = []
     for at in range(steps):
         rows += [
@@ -244,7 +241,7 @@ def test_a_constant_that_a_body_reads_travels_with_the_node_that_holds_the_body(
 
 
 @pytest.fixture(scope="module")
-def long_chain(pytestconfig: pytest.Config) -> BoundGraph:
+def long_chain(pytestconfig):
     count = pytestconfig.getoption("--chained-nodes")
     return graph_of(_Chain(count), [f"v{count}"])
 
@@ -258,14 +255,14 @@ def test_a_chain_of_very_many_nodes(long_chain, connectivity):
 
 
 class _Chain(Sequence[tuple[str, Sequence[str], Sequence[str]]]):
-    def __init__(self, count: int) -> None:
+    def __init__(self, count):
         self.count = count
 
-    def __len__(self) -> int:
+    def __len__(self):
         return self.count
 
-    def __iter__(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+    def __iter__(self):
         return (("Exp", (f"v{at}",), (f"v{at + 1}",)) for at in range(self.count))
 
-    def __getitem__(self, at: object) -> object:
+    def __getitem__(self, at):
         raise NotImplementedError

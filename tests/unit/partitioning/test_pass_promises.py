@@ -2,12 +2,11 @@
 
 import pytest
 
-from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import OpSelector
 from subgraphkit.errors import ConfigError, InternalError, SelectorContractError, SubgraphkitError
-from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.algorithms.quotient import cyclic_groups
 from subgraphkit.partitioning.claiming import claim
 from subgraphkit.partitioning.claiming.graph import PartitionState
@@ -28,14 +27,14 @@ FAILED = Refusal("compile_failed", "the compiler gave up")
 TRIPLE = [("Exp", ["x"], ["a"]), ("Neg", ["a"], ["b"]), ("Abs", ["b"], ["c"])]
 
 
-def reasons(found: Partitioning, node: int, name: str) -> list[str]:
+def reasons(found, node, name):
     return [str(one.refusal) for one in found.refusals.get(node, ()) if one.backend == name]
 
 
 # What is given back
 
 
-def constants() -> Partitioning:
+def constants():
     text = """
     constants (float[4] x) => (float[4] c) {
       k = Constant<value = float[4] {1, 2, 3, 4}>()
@@ -133,7 +132,7 @@ def test_without_rounds_left_whole_regions_are_dropped_for_one_bad_edge(monkeypa
     rows = [("Exp", ["x"], ["a"]), ("Neg", ["a"], ["b"]), ("Cos", ["b"], ["u"])]
     rows += [("Add", ["b", "u"], ["y"]), ("Exp", ["y"], ["w"])]
 
-    def divide() -> Partitioning:
+    def divide():
         one = taking(
             "Exp Neg Add",
             "one",
@@ -152,7 +151,7 @@ CASES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 MODES = ("any", "connected")
 
 
-def read(name: str) -> tuple[str, str, list[str], dict[str, int]]:
+def read(name):
     """Return the text above the line, the model, the backends, and the expected counts."""
     above = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").split("\n---\n")[0]
     lines = above.splitlines()
@@ -164,7 +163,7 @@ def read(name: str) -> tuple[str, str, list[str], dict[str, int]]:
     return above, model, backends, {mode: int(count) for mode, count in expected.items()}
 
 
-def result_of(model: str, backends: list[str], mode: str) -> str:
+def result_of(model, backends, mode):
     try:
         graph = bound(model)
     except SubgraphkitError as error:
@@ -192,7 +191,7 @@ def test_the_first_backend_has_as_few_regions_as_possible(name, mode):
     assert len(regions(found, made[0].name)) == expected[mode]
 
 
-def properties(*operators: str) -> Backend:
+def properties(*operators):
     """Make a backend with one property for each list of operators."""
     made: list[SubgraphProperty] = []
     for at, listed in enumerate(operators):
@@ -204,7 +203,7 @@ def properties(*operators: str) -> Backend:
     return backend("fake", *made)
 
 
-def chain(operators: str, *backends: Backend) -> Partitioning:
+def chain(operators, *backends):
     listed = operators.split()
     rows = [(operator, [f"v{at}"], [f"v{at + 1}"]) for at, operator in enumerate(listed)]
     return partition(graph_of(rows, [f"v{len(listed)}"]), [*backends, taking("*", "rest")])
@@ -230,7 +229,7 @@ ROWS = [
 ]
 
 
-def divide() -> Partitioning:
+def divide():
     backends = [taking("Exp Neg", "one"), taking("Neg", "two"), taking("*", "rest")]
     return partition(graph_of(ROWS, ["f"]), backends)
 

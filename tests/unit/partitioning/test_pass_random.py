@@ -1,17 +1,14 @@
 """Random graphs, random backends: the promises of the pass hold, with networkx as the oracle."""
 
 import random
-from collections.abc import Sequence
 
 import networkx as nx
 import pytest
 
-from subgraphkit.backend import Side
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
-from subgraphkit.ir import BoundGraph, Node
-from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning import partition
 from tests.unit.partitioning.pass_support import (
     DescribedProperty,
     backend,
@@ -27,7 +24,7 @@ ONE_IN = {
 """Of how many random graphs one is for a test that takes longer."""
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+def pytest_generate_tests(metafunc):
     if one_in := ONE_IN.get(metafunc.function.__name__):
         count = metafunc.config.getoption("--random-graphs") // one_in
         metafunc.parametrize("seed", range(count))
@@ -36,9 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 OPERATORS = {"Exp": 1, "Neg": 1, "Cos": 1, "Add": 2, "Mul": 2, "Sum": 3}
 
 
-def random_rows(
-    dice: random.Random, count: int
-) -> tuple[list[tuple[str, list[str], list[str]]], list[str]]:
+def random_rows(dice, count):
     values = ["x", "z"]
     rows = []
     for at in range(count):
@@ -53,34 +48,34 @@ def random_rows(
 class Moody(SubgraphSelector):
     """Keeps state and answers by a seeded hash of everything it was asked so far."""
 
-    def __init__(self, seed: int, *, splittable: bool) -> None:
+    def __init__(self, seed, *, splittable):
         self.seed = seed
         self.asked: list[int] = []
         self.splittable = splittable  # type: ignore[misc]
 
-    def draw(self, *about: int) -> float:
+    def draw(self, *about):
         self.asked += about
         return random.Random(hash((self.seed, len(self.asked), *about))).random()
 
-    def select(self, node: Node) -> bool | Refusal:
+    def select(self, node):
         return self.draw(node.id) < 0.8 or Refusal("attribute", "not in the mood")
 
-    def select_input(self, node: Node, producer: Node) -> bool:
+    def select_input(self, node, producer):
         return self.draw(node.id, producer.id) < 0.7
 
-    def select_output(self, node: Node, consumer: Node) -> bool:
+    def select_output(self, node, consumer):
         return self.draw(node.id, consumer.id) < 0.7
 
-    def filter(self, candidates: Sequence[Node]) -> Sequence[Node]:
+    def filter(self, candidates):
         if self.draw() < 0.6:
             return candidates
         return [node for node in candidates if self.draw(node.id) < 0.8]
 
-    def reset(self) -> None:
+    def reset(self):
         self.asked = self.asked[:1]
 
 
-def random_property(dice: random.Random) -> DescribedProperty:
+def random_property(dice):
     operators = " ".join(dice.sample(list(OPERATORS), dice.randint(1, 5)))
     made: Backend
     if dice.random() < 0.5:
@@ -97,7 +92,7 @@ def random_property(dice: random.Random) -> DescribedProperty:
     if chance:
         salt = dice.randrange(1 << 30)
 
-        def accept(node: Node, value: str, side: Side) -> bool:
+        def accept(node, value, side):
             del side
             return random.Random(f"{salt} {node.id} {value}").random() > chance
 
@@ -105,7 +100,7 @@ def random_property(dice: random.Random) -> DescribedProperty:
     return property_
 
 
-def random_backends(dice: random.Random) -> list[Backend]:
+def random_backends(dice):
     made = [
         backend(name, *(random_property(dice) for _ in range(dice.choice([1, 1, 2]))))
         for name in ("one", "two", "three")[: dice.randint(1, 3)]
@@ -113,7 +108,7 @@ def random_backends(dice: random.Random) -> list[Backend]:
     return [*made, taking("*", "rest", connectivity=dice.choice(["any", "connected"]))]
 
 
-def dependencies(graph: BoundGraph) -> nx.DiGraph:
+def dependencies(graph):
     """Build the graph of nodes from the names alone."""
     oracle = nx.DiGraph()
     oracle.add_nodes_from(range(len(graph.nodes)))
@@ -123,7 +118,7 @@ def dependencies(graph: BoundGraph) -> nx.DiGraph:
     return oracle
 
 
-def check(found: Partitioning) -> None:
+def check(found):
     """Check every promise."""
     oracle = check_order(found)
     for one in found.subgraphs:
@@ -135,7 +130,7 @@ def check(found: Partitioning) -> None:
     check_reasons(found)
 
 
-def check_order(found: Partitioning) -> nx.DiGraph:
+def check_order(found):
     """Check that every node is in one region, and that these can run one after the other."""
     oracle = dependencies(found.graph)
     home = {node: one.id for one in found.subgraphs for node in one.nodes}
@@ -146,7 +141,7 @@ def check_order(found: Partitioning) -> nx.DiGraph:
     return oracle
 
 
-def check_region(found: Partitioning, name: str, oracle: nx.DiGraph) -> None:
+def check_region(found, name, oracle):
     one = found.subgraph(name)
     inside = set(one.nodes)
     after = set().union(*(nx.descendants(oracle, node) for node in inside))
@@ -159,7 +154,7 @@ def check_region(found: Partitioning, name: str, oracle: nx.DiGraph) -> None:
         assert nx.is_weakly_connected(oracle.subgraph(inside))
 
 
-def check_values(found: Partitioning) -> list[str]:
+def check_values(found):
     """Run the plan in thought: every value is there when it is read. Return what is handed out."""
     made = [*found.graph.inputs]
     for one in found.subgraphs:
@@ -174,7 +169,7 @@ def check_values(found: Partitioning) -> list[str]:
     return made[len(found.graph.inputs) :]
 
 
-def check_reasons(found: Partitioning) -> None:
+def check_reasons(found):
     """Every property before the one that claimed a node refused it, and nobody after was asked."""
     for node in range(len(found.graph.nodes)):
         verdicts = [asked.verdict for asked in found.explain(node).asked]
@@ -207,7 +202,7 @@ def test_the_number_of_regions_does_not_depend_on_the_order_of_the_file(seed):
     rows, outputs = random_rows(dice, 40)
     backends = ["Exp Add Sum", "*"]
 
-    def count(shuffled: list[tuple[str, list[str], list[str]]]) -> int:
+    def count(shuffled):
         made = [taking(text, f"b{at}", connectivity="any") for at, text in enumerate(backends)]
         found = partition(graph_of(shuffled, outputs), made)
         check(found)

@@ -2,13 +2,12 @@
 
 import json
 import re
-from typing import Any
 
 import networkx as nx
 import pytest
 
 from subgraphkit.errors import ConfigError
-from subgraphkit.partitioning import Partitioning, partition
+from subgraphkit.partitioning import partition
 from subgraphkit.partitioning.reports.quality import find_moves
 from subgraphkit.partitioning.reports.sections import sections_of
 from subgraphkit.viewing import Table
@@ -38,11 +37,11 @@ LINES = (
 )
 
 
-def network() -> Partitioning:
+def network():
     return partition(bound(MODEL), [described(line) for line in LINES])
 
 
-def many() -> Partitioning:
+def many():
     rows = []
     for at in range(60):
         operator = f"{'Exp' if at % 2 else 'Odd' + str(at)}"
@@ -106,7 +105,7 @@ def test_the_data_has_exactly_these_keys_and_survives_json():
     assert json.loads(found.to_json(indent=2)) == data
 
 
-def twice_refused() -> Partitioning:
+def twice_refused():
     """Return the network divided by a backend that looks twice and says nearly always the same."""
     first, second = (
         described(f"fast: {operators}") for operators in ("Conv Relu", "Conv Relu Add")
@@ -175,13 +174,13 @@ def test_a_repr_says_what_it_is():
 COLUMNS = ["subgraph", "number", "operator", "name", "backend", "kFLOPs", "reads", "makes"]
 
 
-def _data(text: str) -> list[Any]:
+def _data(text):
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
     assert found is not None
     return [one for one in json.loads(found[1]) if one]
 
 
-def _table(text: str, title: str) -> dict[str, list[Any]]:
+def _table(text, title):
     (table,) = (one for one in _data(text) if one.get("title") == title)
     return {
         name: cells
@@ -191,7 +190,7 @@ def _table(text: str, title: str) -> dict[str, list[Any]]:
     }
 
 
-def _other() -> Partitioning:
+def _other():
     return partition(bound(MODEL), [described("fast: Conv Relu"), described("rest: *")])
 
 

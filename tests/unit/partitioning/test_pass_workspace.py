@@ -56,7 +56,7 @@ def test_a_value_weighs_its_bytes_and_never_nothing(type_, size):
 def test_wrong_edges_are_a_bug_and_are_found(field, values, monkeypatch):
     make = partitioning_data.make_subgraph
 
-    def damaged(*given: object, **named: object) -> object:
+    def damaged(*given, **named):
         subgraph = make(*given, **named)  # type: ignore[arg-type]
         return replace(subgraph, **{field: values}) if 3 in subgraph.nodes else subgraph
 

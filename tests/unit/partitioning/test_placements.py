@@ -2,13 +2,11 @@
 
 import json
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.binding import BoundModel
 from subgraphkit.errors import ConfigError
 from subgraphkit.partitioning import Constraints
 from subgraphkit.partitioning.placements import circumstances, keep_placement
@@ -24,15 +22,15 @@ SETTINGS: Any = {"backend": "auto", "threads": 2}
 
 
 @pytest.fixture
-def bound(tmp_path: Path) -> BoundModel:
+def bound(tmp_path):
     return bind(tmp_path)
 
 
-def bind(folder: Path, **settings: Any) -> BoundModel:
+def bind(folder, **settings):
     return sk.bind(sk.load(CHAIN), **{**SETTINGS, "cache_dir": folder / "cache", **settings})
 
 
-def placed(bound: BoundModel, **changed: Any) -> Placement:
+def placed(bound, **changed):
     """Return a placement of the second half on ONNX Runtime, the first half on NumPy."""
     names = [bound.table.outputs[node][0] for node in bound.order]
     facts: dict[str, Any] = {
@@ -44,13 +42,13 @@ def placed(bound: BoundModel, **changed: Any) -> Placement:
     return Placement(**{**facts, **changed})
 
 
-def plan_text(**changed: Any) -> str:
+def plan_text(**changed):
     """Return a plan file that places nothing, but for what is changed in it."""
     plan: dict[str, Any] = {"format": 1, "backends": {"numpy": {}}, "nodes": {}}
     return json.dumps({**plan, "circumstances": {}, "figures": {}, **changed})
 
 
-def homes(bound: BoundModel, backends: Any = None) -> list[tuple[str, int]]:
+def homes(bound, backends=None):
     partitioning = sk.partition(bound, backends)
     return [(one.backend, len(one.nodes)) for one in partitioning.subgraphs]
 

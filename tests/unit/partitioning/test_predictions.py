@@ -1,8 +1,5 @@
 """Predicted costs: what auto goes by where nothing is stored."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 import subgraphkit as sk
@@ -18,23 +15,23 @@ MIXED = """g (float[1, {size}] x) => (float[1, {size}] y) {{
 EVERYTHING = ["Relu", "Neg", "Abs"]
 
 
-def bound(text: str, **settings: Any) -> Any:
+def bound(text, **settings):
     """Bind for ``auto``; what other tests measured in this process takes no part."""
     chosen = {"backend": "auto", "fallback": "none", "cache": "cache_dir" in settings, **settings}
     return sk.bind(sk.load(parsed(text)), **chosen)
 
 
-def mixed(size: int, **settings: Any) -> Any:
+def mixed(size, **settings):
     return bound(MIXED.format(size=size), **settings)
 
 
-def products(size: int, **settings: Any) -> Any:
+def products(size, **settings):
     square = f"float[{size}, {size}]"
     return bound(f"g ({square} x) => ({square} y) {{ y = MatMul(x, x) }}", **settings)
 
 
 @pytest.fixture
-def some() -> Iterator[None]:
+def some():
     """Install three fakes alone; they rank by name."""
     with (
         registered(claiming(["Relu"], "a_relus", connectivity="connected")),
@@ -44,12 +41,12 @@ def some() -> Iterator[None]:
         yield
 
 
-def only(monkeypatch: pytest.MonkeyPatch, *installed: str) -> None:
+def only(monkeypatch, *installed):
     records = [record for record in CATALOGUE.records() if record.name in installed]
     monkeypatch.setattr(CATALOGUE, "records", lambda: records)
 
 
-def homes(found: Any) -> list[tuple[str, int]]:
+def homes(found):
     return [(one.backend, len(one.nodes)) for one in found.subgraphs]
 
 
@@ -106,7 +103,7 @@ def test_a_library_is_opened_only_where_it_can_win(tmp_path):
     names = ["onnxruntime", "onednn", "tvm", "numpy"]
     small, large = (products(size, cache_dir=tmp_path) for size in (4, 512))
 
-    def opened(model: Any, fallback: str) -> list[str]:
+    def opened(model, fallback):
         costs = Predictions(model, model.settings)
         candidates = costs.candidates(names, fallback)
         first = [next(iter(candidates))]

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import Side
 from subgraphkit.errors import ConfigError
-from subgraphkit.partitioning import Partitioning
 from tests.models import parsed
 from tests.unit.partitioning.pass_support import taking
 
@@ -20,16 +18,16 @@ DIAMOND = (
 X = np.linspace(-1.0, 1.0, 4, dtype=np.float32)
 
 
-def divided(*taken: str) -> Partitioning:
+def divided(*taken):
     backends = [taking(operators, f"b{at}") for at, operators in enumerate(taken)]
     return sk.partition(parsed(DIAMOND), [*backends, "numpy"])
 
 
-def nodes_of(partitioning: Partitioning) -> list[tuple[str, tuple[int, ...]]]:
+def nodes_of(partitioning):
     return [(one.backend, one.nodes) for one in partitioning]
 
 
-def refusal(call: Any, *given: Any) -> str:
+def refusal(call, *given):
     with pytest.raises(ConfigError) as raised:
         call(*given)
     assert raised.value.code in {"SGK123", "SGK124"}
@@ -69,7 +67,7 @@ def test_a_backend_that_refuses_a_node_or_the_whole_has_its_word():
     assert "pinned to 'b9', which refused it" in refusal(found.move, "b0_0", taking("Exp", "b9"))
     property_ = found.passes.claims[0].property
 
-    def accept(node: sk.Node, value: str, side: Side) -> bool:
+    def accept(node, value, side):
         return (side, value) != ("output", "a")
 
     property_.accept_boundary = accept  # type: ignore[method-assign]

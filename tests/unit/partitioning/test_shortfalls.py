@@ -1,7 +1,6 @@
 """A backend that was named and has little of a model: one warning with shares, cause, remedy."""
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ heavy (float[64, 64] x, float[64, 64] w) => (float[64, 64] y, float[64, 64] z) {
 class Closed(sk.SubgraphSelector):
     """Takes what has no open dimension, and refuses each value by its name."""
 
-    def select(self, node: sk.Node) -> bool | Refusal:
+    def select(self, node):
         for name in (*node.inputs, *node.outputs):
             if any(not isinstance(dim, int) for dim in node.graph.shape(name) or (None,)):
                 return Refusal("dynamic_shape", f"the shape of {name!r} is known only at a run")
@@ -52,11 +51,11 @@ class Closed(sk.SubgraphSelector):
 
 
 class ClosedProperty(sk.SubgraphProperty):
-    def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+    def create_selector(self, graph):
         del graph
         return Closed()
 
-    def create_operator(self, subgraph: sk.Subgraph, context: Any) -> sk.SubgraphOperator:
+    def create_operator(self, subgraph, context):
         del context
         return ReferenceOperator(subgraph)
 
@@ -64,9 +63,7 @@ class ClosedProperty(sk.SubgraphProperty):
 closed = backend_of([ClosedProperty], "closed")
 
 
-def warned(
-    caplog: pytest.LogCaptureFixture, model: str, backend: object, **settings: Any
-) -> list[str]:
+def warned(caplog, model, backend, **settings):
     """Open a session; return what was written to the log at WARNING or above."""
     caplog.clear()
     sk.InferenceSession(parsed(model), backend, **settings).close()
@@ -147,7 +144,7 @@ def test_names_reach_no_terminal_as_control_characters_and_the_remedy_is_never_c
 
 
 def test_it_can_be_an_error_before_anything_is_compiled():
-    def never(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def never(subgraph):
         raise AssertionError(f"{subgraph} was compiled")
 
     one = claiming(["Relu", "Neg"], "little", make=never)
@@ -160,7 +157,7 @@ def test_it_can_be_an_error_before_anything_is_compiled():
 
 
 def test_what_is_given_back_while_compiling_counts(caplog):
-    def refused(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def refused(subgraph):
         raise sk.Unsupported("the library has no MatMul of this size")
 
     one = claiming(["MatMul"], "giver", make=refused)
@@ -199,11 +196,11 @@ def test_a_session_that_is_built_in_the_background_says_it_when_it_is_built(capl
 class Listener:
     """Keeps the events of level ``partition``."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.events: list[FallbackEvent] = []
 
     @hookimpl
-    def subgraphkit_fallback(self, event: FallbackEvent) -> None:
+    def subgraphkit_fallback(self, event):
         if event.level == "partition":
             self.events.append(event)
 
@@ -219,7 +216,7 @@ def test_extensions_are_told_and_a_road_of_steps_tells_once(caplog):
     assert len(caplog.records) == 1
 
 
-def rows(report: str) -> Sequence[str]:
+def rows(report):
     return [" ".join(line.split()) for line in report.splitlines()]
 
 
@@ -244,13 +241,13 @@ def test_shapes_that_are_computed_from_open_ones_have_the_same_root():
     """
 
     class Fixed(Closed):
-        def select(self, node: sk.Node) -> bool | Refusal:
+        def select(self, node):
             if node.op_type == "Reshape" and node.constant(1) is None:
                 return Refusal("not_constant", f"input {node.inputs[1]!r} is not constant")
             return super().select(node)
 
     class FixedProperty(ClosedProperty):
-        def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+        def create_selector(self, graph):
             del graph
             return Fixed()
 

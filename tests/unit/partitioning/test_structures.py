@@ -9,7 +9,7 @@ from subgraphkit.partitioning.outcome.verification import find_violation
 from tests.property.partition_oracles import check
 
 
-def parse(edges: str, claimed: str) -> tuple[Adjacency, bytearray, list[str]]:
+def parse(edges, claimed):
     """Read ``a>b>c, a>c`` and the names of claimed nodes; number topologically by first mention."""
     feeds: dict[str, list[str]] = {}
     for chain in edges.replace(" ", "").split(","):

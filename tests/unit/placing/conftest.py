@@ -1,9 +1,6 @@
 """A place to open sessions from, where nothing else has a say, and backends by a clock."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -13,11 +10,11 @@ from subgraphkit.compiling import compilation
 from subgraphkit.placing import measuring, tuning_loop
 from subgraphkit.running import observing, profiling
 from tests.models import LINEAR, parsed
-from tests.unit.placing.made_up import Clock, Operator, Register
+from tests.unit.placing.made_up import Clock, Operator
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def elsewhere(tmp_path, monkeypatch):
     """Work in an empty folder with a model in it, with no setting from outside."""
     for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
         monkeypatch.delenv(name)
@@ -28,7 +25,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     made = Clock()
     for module in (tuning_loop, measuring, observing, profiling, compilation):
         monkeypatch.setattr(module, "time", made)
@@ -37,26 +34,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def register(clock: Clock) -> Iterator[Register]:
+def register(clock):
     """Return a function that registers a backend with made-up seconds."""
     known: list[str] = []
 
-    def made(
-        called: str,
-        seconds: Callable[[Sequence[str]], float],
-        *,
-        takes: Sequence[str] = ("Sigmoid", "Tanh"),
-        off: float = 0.0,
-        compiles: float = 0.0,
-        short: Callable[[Sequence[str]], tuple[float, float]] | None = None,
-    ) -> None:
+    def made(called, seconds, *, takes=("Sigmoid", "Tanh"), off=0.0, compiles=0.0, short=None):
         class Property(sk.SubgraphProperty):
             precision = "f32"
 
-            def create_selector(self, graph: Any) -> sk.SubgraphSelector:
+            def create_selector(self, graph):
                 return sk.OpSelector(graph, list(takes))
 
-            def create_operator(self, subgraph: sk.Subgraph, context: Any) -> Operator:
+            def create_operator(self, subgraph, context):
                 clock.sleep(compiles * len(subgraph.members))
                 faster, wrong = 1.0, off
                 if self.precision == "bf16" and short is not None:
@@ -68,10 +57,10 @@ def register(clock: Clock) -> Iterator[Register]:
             options = (sk.Option("precision", "enum", "f32", choices=("f32", "bf16")),)
 
             @classmethod
-            def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
+            def probe(cls, *, deep=False):
                 return sk.ProbeResult(available=True, precisions=("bf16",) if short else ())
 
-            def properties(self) -> Sequence[sk.SubgraphProperty]:
+            def properties(self):
                 found = Property()
                 found.precision = self.option_values.precision
                 return [found]

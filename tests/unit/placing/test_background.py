@@ -3,8 +3,6 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,18 +23,16 @@ BIAS = {"bias": np.zeros(2, np.float32)}
 class Slow:
     """Makes backends that keep engines, and compile a region when they are allowed to."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.allowed = threading.Event()
         self.asked = threading.Event()
         self.compiled: list[str] = []
         self.operators: list[ReferenceOperator] = []
 
-    def backend(
-        self, operators: Any, name: str, make: Callable[[sk.Subgraph], Any] = ReferenceOperator
-    ) -> type[sk.Backend]:
+    def backend(self, operators, name, make=ReferenceOperator):
         slow = self
 
-        def compile_(subgraph: sk.Subgraph) -> Any:
+        def compile_(subgraph):
             self.asked.set()
             assert self.allowed.wait(30)
             self.compiled.append(subgraph.id)
@@ -44,7 +40,7 @@ class Slow:
             return self.operators[-1]
 
         class Storing(claiming(operators, name, make=compile_)):  # type: ignore[misc]
-            def deserialize(self, blob: bytes, subgraph: sk.Subgraph, context: Any) -> Any:
+            def deserialize(self, blob, subgraph, context):
                 slow.operators.append(make(subgraph))
                 return slow.operators[-1]
 
@@ -53,21 +49,21 @@ class Slow:
 
 
 @pytest.fixture
-def slow() -> Iterator[Slow]:
+def slow():
     made = Slow()
     yield made
     made.allowed.set()
 
 
-def opened(*backends: Any, **settings: Any) -> sk.InferenceSession:
+def opened(*backends, **settings):
     return sk.InferenceSession(parsed(LINEAR), list(backends), build="background", **settings)
 
 
-def value(session: sk.Session) -> list[float]:
+def value(session):
     return list(session.run(None, {"x": X})[0][0])
 
 
-def states(session: sk.InferenceSession) -> dict[str, tuple[str, str, str]]:
+def states(session):
     return {n: (s.backend, s.wanted, s.state) for n, s in session.status().items()}
 
 
@@ -100,8 +96,8 @@ def test_a_session_answers_before_its_backends_have_compiled(slow):
     assert [operator.closed for operator in slow.operators] == [1, 1]
 
 
-def refusing(error: Exception) -> Any:
-    def make(subgraph: sk.Subgraph) -> Any:
+def refusing(error):
+    def make(subgraph):
         raise error
 
     return make
@@ -144,7 +140,7 @@ def test_a_session_stays_as_it_is_where_a_backend_fails_with_a_reason(slow, capl
 
     # Where nobody can be asked at all, everything stays.
     class Absent(good):  # type: ignore[misc, valid-type]
-        def properties(self) -> Any:
+        def properties(self):
             raise OSError("the library is gone")
 
     with opened(Absent, quick) as session:
@@ -212,7 +208,7 @@ def test_weights_that_change_meanwhile_hold_after_it(slow, make):
 
 
 class Stored(ReferenceOperator):
-    def serialize(self) -> bytes:
+    def serialize(self):
         return b"engine"
 
 
@@ -254,7 +250,7 @@ def test_a_forked_child_waits_for_nothing(slow):
     quick = claiming(BOTH, "quick", make=Forkable)
     with opened(slow.backend(["MatMul"], "one"), quick) as session:
 
-        def elsewhere() -> str:
+        def elsewhere():
             waited, status = session.wait(30), session.status()["one_0"]
             return f"{waited} {value(session) == [19, 32]} {status.backend} {status.state}"
 
@@ -275,7 +271,7 @@ def test_the_caller_is_told_how_far_it_is_and_may_stop_it(slow):
         assert session.wait(30)
     assert told == [(0, 2, "one_0"), (1, 2, "two_1"), (2, 2, "")]
 
-    def stop(event: Any) -> None:
+    def stop(event):
         if event.message == "one_0":
             progress.cancel(TimeoutError("enough"))
 

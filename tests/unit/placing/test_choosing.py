@@ -22,10 +22,10 @@ def test_the_choice_is_as_good_as_trying_all_with_two_switches(seed):
     ]
     passing, together = ({name: rng.random() / 2 for name in names} for _ in range(2))
 
-    def switches(choice: tuple[str, ...]) -> list[tuple[str, str]]:
+    def switches(choice):
         return [two for two in itertools.pairwise(choice) if two[0] != two[1]]
 
-    def cost(choice: tuple[str, ...]) -> float:
+    def cost(choice):
         own = sum(one[name] for one, name in zip(seconds, choice, strict=True))
         kept = sum(together[a] for a, b in itertools.pairwise(choice) if a == b)
         return own - kept + sum(max(passing[a], passing[b]) for a, b in switches(choice))

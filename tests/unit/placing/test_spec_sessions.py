@@ -95,7 +95,7 @@ def test_get_opens_once_whoever_asks_and_again_once_it_is_closed():
     spec = sk.SessionSpec.of("m.onnx", "numpy", timeout_s=77)
     barrier = threading.Barrier(8)
 
-    def ask(_: int) -> sk.InferenceSession:
+    def ask(_):
         barrier.wait()
         return pickle.loads(pickle.dumps(spec)).get()  # type: ignore[no-any-return]
 
@@ -119,7 +119,7 @@ def test_a_forked_child_has_a_session_of_its_own_and_leaves_the_parents_alone():
     spec = sk.SessionSpec.of("m.onnx", "numpy", timeout_s=80)
     mine = spec.get()
 
-    def elsewhere() -> bool:
+    def elsewhere():
         theirs = spec.get()
         fine = theirs is not mine and bool(theirs.run(None, ones_for(theirs)))
         spec.release()

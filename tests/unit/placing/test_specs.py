@@ -209,7 +209,7 @@ def test_every_setting_arrives_as_it_was_said():
     assert {arrived.sources[name][0] for name in SAID} == {"call"}
 
 
-def _of_json(**members: Any) -> sk.SessionSpec:
+def _of_json(**members):
     own = json.loads(sk.SessionSpec.of("m.onnx", "numpy").to_json())
     return sk.SessionSpec.from_json(json.dumps(own | members))
 

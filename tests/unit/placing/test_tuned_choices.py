@@ -1,7 +1,6 @@
 """What a tuning compares with, what it allows shorter floats, and what it does not keep."""
 
 import os
-from typing import Any
 
 import pytest
 
@@ -52,7 +51,7 @@ def test_shorter_floats_take_part_within_the_error_allowed(register, tmp_path):
 def test_a_backend_whose_device_cannot_be_tried_takes_part_in_float32_with_a_word(
     register, tmp_path, monkeypatch
 ):
-    def untried(record: Any, **_: Any) -> sk.ProbeResult:
+    def untried(record, **_):
         raise BackendUnavailableError("SGK104", f"{record.name} is gone", backend=record.name)
 
     register("short", summed(1, 1), short=lambda _: (0.5, 1e-3))
@@ -76,7 +75,7 @@ def test_shorter_floats_are_out_where_results_vary(register, tmp_path):
 
 
 def test_who_fails_while_its_own_part_is_timed_is_out(register, monkeypatch, tmp_path):
-    def own_part(*_: object) -> float:
+    def own_part(*_):
         raise ExecutionError("SGK131", "out of memory", backend="slow")
 
     register("right", summed(1, 1))

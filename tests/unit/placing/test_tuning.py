@@ -1,7 +1,6 @@
 """Tuning by a clock that made-up backends advance: what is chosen, what is out, what is found."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,7 +51,7 @@ def test_what_measures_best_is_kept_found_again_and_written(register, clock, tmp
 
 
 def test_what_regions_gain_one_by_one_is_not_believed(register, tmp_path):
-    def fused(operators: Sequence[str]) -> float:
+    def fused(operators):
         return summed(2, 2)(operators) * (0.4 if len(operators) == len(CHAIN.graph.node) else 1.0)
 
     register("whole", fused)
@@ -92,7 +91,7 @@ def test_noise_is_no_gain(register, clock, tmp_path):
 
 
 def test_what_is_wrong_slow_or_broken_is_out_with_a_word(register, tmp_path):
-    def broken(operators: Sequence[str]) -> float:
+    def broken(operators):
         raise RuntimeError("out of luck")
 
     register("right", summed(2, 2))
@@ -166,8 +165,8 @@ def test_who_stops_it_gets_the_best_so_far(register, tmp_path):
     register("left", summed(1, 5))
     register("right", summed(5, 1.5))
 
-    def stop_at(phase: str) -> Progress:
-        def listen(event: ProgressEvent) -> None:
+    def stop_at(phase):
+        def listen(event):
             if event.phase == phase:
                 progress.cancel()
 

@@ -3,7 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ CHAIN = parsed(
 X = np.ones((2, 3), np.float32)
 
 
-def halves(bound: Any, *_: object, **__: object) -> Any:
+def halves(bound, *_, **__):
     """Return what ``tune`` would: half on NumPy and half on ONNX Runtime."""
     names = [bound.table.outputs[node][0] for node in bound.order]
     placement = Placement(
@@ -43,35 +43,35 @@ def halves(bound: Any, *_: object, **__: object) -> Any:
 class Child:
     """Stands for the child process: it answers when it is allowed to, or has gone."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.called = threading.Event()
         self.allowed = threading.Event()
         self.says: Callable[[], Any] = lambda: tuning_child.measure_placement(self.job)
         self.stopped = False
 
-    def call(self, function: Any, job: Any, *, timeout: float) -> Any:
+    def call(self, function, job, *, timeout):
         assert function is tuning_child.measure_placement
         self.job = json.loads(json.dumps(job))
         self.called.set()
         assert self.allowed.wait(min(timeout, 30))
         return self.says()
 
-    def stop(self) -> None:
+    def stop(self):
         if not self.allowed.is_set():
             self.says = self.gone
         self.stopped = True
         self.allowed.set()
 
     @staticmethod
-    def gone() -> Any:
+    def gone():
         raise NoAnswer(-9)
 
 
 @pytest.fixture(autouse=True)
-def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Child]]:
+def children(monkeypatch):
     started: list[Child] = []
 
-    def start() -> Child:
+    def start():
         started.append(Child())
         return started[-1]
 
@@ -83,16 +83,16 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Child]]:
         child.stop()
 
 
-def opened(folder: Path, **settings: Any) -> sk.InferenceSession:
+def opened(folder, **settings):
     given: dict[str, Any] = {"backend": "auto", "cache_dir": folder, "tune": "background"}
     return sk.InferenceSession(CHAIN, shapes={"N": 2}, **{**given, **settings})
 
 
-def homes(session: sk.Session) -> list[tuple[str, int]]:
+def homes(session):
     return [(one.backend, len(one.nodes)) for one in session.partitioning.subgraphs]
 
 
-def first(children: list[Child]) -> Child:
+def first(children):
     waiting = threading.Event()
     while not children:
         waiting.wait(0.01)
@@ -179,7 +179,7 @@ def test_nothing_is_measured_for_named_backends_pins_and_what_is_known(tmp_path,
 def test_who_stops_a_session_that_measures_gets_none_and_no_arrays_no_measuring(
     tmp_path, monkeypatch, caplog
 ):
-    def stopped(bound: Any, **_: object) -> Any:
+    def stopped(bound, **_):
         placement = replace(halves(bound).placement, figures={"complete": False})
         return SimpleNamespace(placement=placement)
 

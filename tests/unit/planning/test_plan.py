@@ -8,7 +8,7 @@ from tests.fakes import claiming
 from tests.models import CHAIN, DIAMOND, bound
 
 
-def planned(text: str, *backends: type[sk.Backend], **symbols: int) -> object:
+def planned(text, *backends, **symbols):
     partitioning = sk.partition(bound(text, **symbols), list(backends))
     return sk.plan(partitioning, sk.compile_subgraphs(partitioning))
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import onnx
@@ -17,7 +16,7 @@ ONE = {"x": np.array([[1, -1, 3, 0]], np.float32)}
 TWO = {"x": np.array([[2, 2, 2, 2]], np.float32)}
 
 
-def adds(number: float) -> str:
+def adds(number):
     weight = f"<float w = {{{number}}}>"
     return f"g (float[N,4] x) => (float[N,4] y) {weight} {{ a = Relu(x) y = Add(a, w) }}"
 
@@ -127,7 +126,7 @@ CANCELLING = """g (float[N,8] x) => (float[N,8] y) <float t = {1000}>
 { a = Relu(x) b = Neg(a) f = Add(b, t) g = Sub(f, t) h = Neg(g) y = Tanh(h) }"""
 
 
-def batches(count: int = 2, width: int = 8) -> list[dict[str, Any]]:
+def batches(count=2, width=8):
     rng = np.random.default_rng(3)
     return [{"x": rng.standard_normal((16, width)).astype(np.float32)} for _ in range(count)]
 

@@ -2,7 +2,6 @@
 
 import math
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from tests.models import CHAIN, parsed
 Batch = dict[str, np.ndarray[Any, Any]]
 
 
-def batches(count: int = 3, scale: float = 1.0) -> list[Batch]:
+def batches(count=3, scale=1.0):
     rng = np.random.default_rng(1)
     return [{"x": (scale * rng.standard_normal((5, 4))).astype(np.float32)} for _ in range(count)]
 
@@ -137,7 +136,7 @@ def test_ranges_of_another_model_are_told():
         ranges.check_model(sk.load(parsed(CHAIN.replace("Neg", "Abs"))))
 
 
-def cache(tmp_path: Path, *lines: str) -> Path:
+def cache(tmp_path, *lines):
     path = tmp_path / "calibration.cache"
     path.write_text("\n".join(["TRT-8601-EntropyCalibration2", *lines]) + "\n")
     return path
@@ -178,7 +177,7 @@ def test_every_batch_is_reported_to_whoever_asks():
 def test_a_calibration_that_is_cancelled_stops_after_the_batch_under_way():
     told: list[ProgressEvent] = []
 
-    def listen(event: ProgressEvent) -> None:
+    def listen(event):
         told.append(event)
         progress.cancel(TimeoutError("enough"))
 
@@ -188,14 +187,14 @@ def test_a_calibration_that_is_cancelled_stops_after_the_batch_under_way():
     assert len(told) == 1
 
 
-def histogram_of(*arrays: Any) -> Histogram:
+def histogram_of(*arrays):
     seen = Histogram()
     for array in arrays:
         seen.add(np.asarray(array, np.float32))
     return seen
 
 
-def int8_error(elements: Any, threshold: float) -> float:
+def int8_error(elements, threshold):
     step = threshold / 127
     held = np.clip(np.rint(elements / step), -127, 127) * step
     return float(((elements - held) ** 2).mean())

@@ -1,7 +1,6 @@
 """From float32 to fp16 and bf16: which nodes, which Casts, and which nodes not."""
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import onnx
@@ -11,25 +10,25 @@ from onnx import TensorProto, helper, numpy_helper
 import subgraphkit as sk
 from subgraphkit.errors import CallerError
 from subgraphkit.onnx_io import outside_weights
-from subgraphkit.precision import Precision, Range, Ranges, Rewriting, rewrite
+from subgraphkit.precision import Precision, Range, Ranges, rewrite
 from tests.models import parsed
 
 
-def _rewritten(body: str, precision: Precision | str = "fp16", opset: int = 18, **more: Any) -> Any:
+def _rewritten(body, precision="fp16", opset=18, **more):
     done = rewrite(parsed(body, opset), precision, **more)
     onnx.checker.check_model(done.model, full_check=True)
     return done
 
 
-def _kept(done: Rewriting) -> dict[str, str]:
+def _kept(done):
     return {one.node: one.code for one in done.kept}
 
 
-def _operators(done: Rewriting) -> Counter[str]:
+def _operators(done):
     return Counter(node.op_type for node in done.model.graph.node)
 
 
-def _types(done: Rewriting) -> dict[str, int]:
+def _types(done):
     graph = onnx.shape_inference.infer_shapes(done.model, strict_mode=True).graph
     infos = (*graph.value_info, *graph.output, *graph.input)
     types = {info.name: info.type.tensor_type.elem_type for info in infos}

@@ -8,19 +8,19 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.precision import Rewriting, rewrite
+from subgraphkit.precision import rewrite
 from tests.models import parsed
 
 SHORT = pytest.mark.parametrize("precision", ["fp16", "bf16"])
 
 
-def _checked(model: onnx.ModelProto, precision: Any) -> Rewriting:
+def _checked(model, precision):
     done = rewrite(model, precision)
     onnx.checker.check_model(done.model, full_check=True)
     return done
 
 
-def _codes(done: Rewriting) -> dict[str, str]:
+def _codes(done):
     return {one.node: one.code for one in done.kept}
 
 
@@ -92,18 +92,18 @@ def test_an_old_softmax_sums_over_all_axes_from_its_own_on(opset, codes):
     assert _codes(_checked(parsed(body, opset), "fp16")) == codes
 
 
-def _rewritten(model: onnx.ModelProto, precision: Any) -> Rewriting:
+def _rewritten(model, precision):
     done = rewrite(model, precision)
     onnx.checker.check_model(done.model, full_check=True)
     return done
 
 
-def _run(model: onnx.ModelProto, **feeds: Any) -> Any:
+def _run(model, **feeds):
     with sk.InferenceSession(model, backend="numpy") as session:
         return session.run(None, feeds)[0]
 
 
-def _kept(done: Rewriting, code: str) -> set[str]:
+def _kept(done, code):
     return {one.node for one in done.kept if one.code == code}
 
 

@@ -1,7 +1,6 @@
 """int8: what lies between products, beside them, and what is too fine for it."""
 
 import numpy as np
-import onnx
 import pytest
 
 from subgraphkit.precision import Range, Ranges
@@ -17,7 +16,7 @@ from tests.unit.rewriting.quantizing_nets import (
 )
 
 
-def activated(net: Net, value: str, kind: str) -> str:
+def activated(net, value, kind):
     """Add what follows a product in its kernel, or is too fine for int8."""
     if kind == "silu":
         return net.add("Mul", [value, net.add("Sigmoid", [value], "sigmoid")], "e")
@@ -79,7 +78,7 @@ def test_a_product_whose_input_int8_would_hold_badly_stays_unless_that_is_allowe
     assert quantized(net.model("y"), ranges, min_input_snr=0.0).quantized == ("a", "y")
 
 
-def residual(first: str, second: str | None) -> onnx.ModelProto:
+def residual(first, second):
     """Return a block whose shortcut is plain, or has a product of its own."""
     net = Net([1, 16, 4, 4])
     r = net.add("Relu", ["x"], "r")

@@ -5,8 +5,6 @@ import contextvars
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,15 +24,15 @@ TWO = "two (float[N] x) => (float[N] y) { a = Relu(x) y = Neg(a) }"
 PATIENCE = 60.0
 
 
-def opened(text: str = TWO, backend: Any = "numpy", **how: Any) -> sk.InferenceSession:
+def opened(text=TWO, backend="numpy", **how):
     return sk.InferenceSession(parsed(text), backend, **how)
 
 
-def item(value: float) -> dict[str, Any]:
+def item(value):
     return {"x": np.full(1, value, np.float32)}
 
 
-async def until(happened: Callable[[], bool]) -> None:
+async def until(happened):
     while not happened():  # noqa: ASYNC110 (it happens on another thread)
         await asyncio.sleep(0)
 
@@ -48,7 +46,7 @@ class Held(ReferenceOperator):
     inside: contextvars.ContextVar[str] = contextvars.ContextVar("inside", default="")
     seen: list[str] = []  # noqa: RUF012 (one for all, emptied by the fixture)
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         Held.seen.append(Held.inside.get())
         Held.begun.release()
         assert Held.go_on.wait(PATIENCE)
@@ -58,7 +56,7 @@ class Held(ReferenceOperator):
 
 
 @pytest.fixture
-def held() -> Iterator[sk.InferenceSession]:
+def held():
     Held.begun, Held.go_on = threading.Semaphore(0), threading.Event()
     Held.seen.clear()
     with opened(backend=[claiming(["Relu"], "held", make=Held), "numpy"]) as session:
@@ -103,7 +101,7 @@ def test_a_ping_fails_where_the_backend_does_and_not_where_a_caller_did():
     class Dying(ReferenceOperator):
         problem: type[Exception] | None = None
 
-        def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             if Dying.problem is not None:
                 raise Dying.problem("gone")
             return super().run(inputs, outputs)
@@ -186,7 +184,7 @@ def test_a_run_that_moves_to_the_fallback_is_no_error():
 
 
 def test_coroutines_leave_the_loop_alone_and_carry_the_context(held):
-    async def main() -> list[list[Any]]:
+    async def main():
         Held.inside.set("here")
         tasks = [asyncio.create_task(held.arun(item(n))) for n in range(-1, 4)]
         await until(lambda: Held.begun.acquire(blocking=False))  # the loop turns meanwhile
@@ -203,7 +201,7 @@ def test_a_task_that_is_cancelled_or_late_ends_its_run(held):
     ended: list[BaseException] = []
     run = held.run
 
-    def watched(*arguments: Any, **more: Any) -> list[Any]:
+    def watched(*arguments, **more):
         try:
             return run(*arguments, **more)
         except sk.SubgraphkitError as error:
@@ -212,7 +210,7 @@ def test_a_task_that_is_cancelled_or_late_ends_its_run(held):
 
     held.run = watched  # type: ignore[method-assign]
 
-    async def main() -> None:
+    async def main():
         task = asyncio.create_task(held.arun(item(1)))
         await until(lambda: Held.begun.acquire(blocking=False))
         task.cancel()
@@ -235,7 +233,7 @@ def test_a_task_that_is_cancelled_or_late_ends_its_run(held):
 def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(held, monkeypatch):
     monkeypatch.setattr(turns_module, "_LONG_SECONDS", PATIENCE)
 
-    async def main() -> list[Any]:
+    async def main():
         count = held._pool()._places
         running = [asyncio.create_task(held.arun(item(1))) for _ in range(count)]
         for _ in range(1, count):
@@ -276,7 +274,7 @@ def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting():
 
 
 def test_closing_answers_those_who_wait(held):
-    async def main() -> list[Any]:
+    async def main():
         tasks = [asyncio.create_task(held.arun(item(n))) for n in range(20)]
         await until(lambda: Held.begun.acquire(blocking=False))
         closing = asyncio.create_task(asyncio.to_thread(held.close))

@@ -5,8 +5,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ class Watched(ReferenceOperator):
     rows: list[int] = []  # noqa: RUF012 (one for all, emptied by the fixture)
     begun, go_on = threading.Semaphore(0), threading.Event()
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         Watched.rows.append(len(inputs[0]))
         Watched.begun.release()
         assert Watched.go_on.wait(PATIENCE)
@@ -48,7 +47,7 @@ class Watched(ReferenceOperator):
 
 
 @pytest.fixture
-def session() -> Iterator[sk.InferenceSession]:
+def session():
     Watched.begun, Watched.go_on = threading.Semaphore(0), threading.Event()
     Watched.rows.clear()
     watched = claiming(["Relu"], "watched", make=Watched)
@@ -58,18 +57,18 @@ def session() -> Iterator[sk.InferenceSession]:
         Watched.go_on.set()
 
 
-def feeds(*values: float) -> dict[str, Any]:
+def feeds(*values):
     return {"x": np.array(values, np.float32)}
 
 
-def let(batcher: sk.Batcher, futures: Sequence["Future[list[Any]]"]) -> list[Any]:
+def let(batcher, futures):
     """Have a first batch end, behind which the others waited; return what all got."""
     Watched.go_on.set()
     return [one.exception(PATIENCE) or one.result()[0].tolist() for one in futures]
 
 
 @pytest.fixture(scope="module")
-def rows() -> Iterator[sk.InferenceSession]:
+def rows():
     with sk.InferenceSession(parsed(MODEL), "numpy") as opened:
         yield opened
 
@@ -98,7 +97,7 @@ requests = st.lists(
 @settings(max_examples=30, deadline=None)
 @given(requests, st.integers(1, 9))
 def test_batched_is_what_unbatched_is(rows, wanted, most):
-    def made(count: int, width: int, is_right: bool, seed: int) -> dict[str, Any]:  # noqa: FBT001 (drawn)
+    def made(count, width, is_right, seed):
         rng = np.random.default_rng(seed)
         x = rng.integers(-9, 9, (count, width)).astype(np.float32 if is_right else np.float64)
         return {"x": x, "m": rng.integers(0, 9, count)}
@@ -195,7 +194,7 @@ def test_what_the_types_leave_open_is_tried():
 
 
 def test_coroutines_are_put_together(session):
-    async def main() -> None:
+    async def main():
         with sk.Batcher(session, max_wait_s=0) as batcher:
             first = asyncio.create_task(batcher.arun(feeds(0)))
             await asyncio.to_thread(Watched.begun.acquire)
@@ -220,7 +219,7 @@ def test_coroutines_are_put_together(session):
 def test_many_threads_are_each_given_their_own(rows):
     with sk.Batcher(rows, max_batch=8) as batcher, ThreadPoolExecutor(8) as pool:
 
-        def ask(number: int) -> bool:
+        def ask(number):
             x = np.full((1 + number % 3, 2), number, np.float32)
             m = np.full(len(x), number)
             y, z, k = batcher.submit({"x": x, "m": m}).result(PATIENCE)
@@ -246,7 +245,7 @@ def test_closing_the_session_first_fails_what_waits(session):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_has_a_batcher_of_its_own(rows):
-    def elsewhere() -> tuple[int, ...]:
+    def elsewhere():
         future = batcher.submit({"x": np.ones((2, 2), np.float32), "m": np.ones(2, np.int64)})
         batcher.close()
         shape: tuple[int, ...] = future.result(0)[0].shape

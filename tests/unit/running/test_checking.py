@@ -1,6 +1,5 @@
 """Arrays are the caller's: an operator gets them to read, and returns arrays of its own."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,7 @@ X = np.ones(4, np.float32)
 
 
 class _ViewsOfOne(WrappedOperator):
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         results = super().run(inputs)
         return [results[0], results[0][:]]
 
@@ -37,7 +36,7 @@ class ReturnsOneTwice(WrappingBackend):
 class _ViewsOfScratch(WrappedOperator):
     scratch: Any = None
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         if self.scratch is None:
             self.scratch = np.empty((2, 4), np.float32)
         self.scratch[:] = super().run(inputs)[0]
@@ -50,7 +49,7 @@ class ReturnsScratch(WrappingBackend):
     operator_class: ClassVar[type[WrappedOperator]] = _ViewsOfScratch
 
 
-def opened(backend: type[WrappingBackend], model: Any = RELU, **settings: Any) -> sk.Session:
+def opened(backend, model=RELU, **settings):
     sk.register_backend(backend, replace=True)
     try:
         return sk.InferenceSession(model, backend="faulty,numpy", **settings)

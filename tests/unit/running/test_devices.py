@@ -1,7 +1,6 @@
 """Operators of one device hand arrays to one another; all others get them on the host."""
 
 import ctypes
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,15 +11,12 @@ import subgraphkit as sk
 from subgraphkit.backend import (
     ON_DEVICE,
     Backend,
-    BindContext,
     OpSelector,
     SubgraphOperator,
     SubgraphProperty,
-    SubgraphSelector,
     Traits,
 )
 from subgraphkit.errors import InputError
-from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.running.devices import DeviceBuffer
 from subgraphkit.testing.small_models import model_of
 
@@ -30,12 +26,12 @@ X = np.array([-1, 2], np.float32)
 class Foreign:
     """An array that only operators of the device can read."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array):
         self.array = array
         self.shape = array.shape
 
     @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
+    def __cuda_array_interface__(self):
         return {**self.array.__array_interface__, "version": 3}
 
 
@@ -44,10 +40,10 @@ class Remote(Foreign):
 
     waits = 0
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype=None, copy=None):
         return self.array.copy()
 
-    def wait(self) -> None:
+    def wait(self):
         self.waits += 1
 
 
@@ -57,17 +53,17 @@ class RemoteOperator(SubgraphOperator):
     device = "cuda:0"
     traits = Traits(thread_safe=True)
 
-    def __init__(self, inner: SubgraphOperator, log: list[Any]) -> None:
+    def __init__(self, inner, log):
         self._inner = inner
         self._log = log
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         self._log.append(([type(one).__name__ for one in inputs], outputs))
         results = self._inner.run([_read(one) for one in inputs])
         return list(map(_left, results, outputs or [None] * len(results)))
 
 
-def _read(value: Any) -> Any:
+def _read(value):
     if isinstance(value, DeviceBuffer):
         address = value.__cuda_array_interface__["data"][0]
         held = (ctypes.c_float * int(np.prod(value.shape))).from_address(address)
@@ -75,7 +71,7 @@ def _read(value: Any) -> Any:
     return value.array if isinstance(value, Foreign) else value
 
 
-def _left(result: Any, wanted: Any) -> Any:
+def _left(result, wanted):
     if wanted is ON_DEVICE:
         return Remote(result)
     if isinstance(wanted, Foreign | DeviceBuffer):
@@ -90,13 +86,13 @@ class RemoteProperty(SubgraphProperty):
 
     max_nodes = 1
 
-    def __init__(self, log: list[Any]) -> None:
+    def __init__(self, log):
         self._log = log
 
-    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+    def create_selector(self, graph):
         return OpSelector(graph, ["Relu", "Neg", "Abs"])
 
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+    def create_operator(self, subgraph, context):
         return RemoteOperator(context.compile(subgraph), self._log)
 
 
@@ -105,15 +101,15 @@ class RemoteBackend(Backend):
 
     name = "remote"
 
-    def __init__(self, log: list[Any]) -> None:
+    def __init__(self, log):
         super().__init__()
         self._log = log
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self):
         return (RemoteProperty(self._log),)
 
 
-def ran(body: str, fed: Any, **settings: Any) -> tuple[list[Any], list[Any]]:
+def ran(body, fed, **settings):
     """Run a model and return its outputs and what the operators were called with."""
     log: list[Any] = []
     backends = [RemoteBackend(log), "numpy"]
@@ -162,7 +158,7 @@ MIXED = "agraph (float[2] x) => (float[2] a, float[2] y) { a = Relu(x) y = Exp(a
 
 
 @contextmanager
-def bound(body: str, fed: Any = X, **settings: Any) -> Iterator[tuple[Any, Any, list[Any]]]:
+def bound(body, fed=X, **settings):
     """Open a session with a binding that feeds ``x``, and the log of its operators."""
     log: list[Any] = []
     backends = [RemoteBackend(log), "numpy"]

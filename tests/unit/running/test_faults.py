@@ -1,7 +1,6 @@
 """Whose fault a failed run is: values that were fed, or the backend."""
 
 import pickle  # noqa: TID251 (what engines do with errors)
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ BACKENDS = ["numpy", "onednn", "onnxruntime", "openvino", "tvm"]
 ROWS = np.arange(40, dtype=np.float32).reshape(10, 4)
 
 
-def _embedding(size: int | str) -> onnx.ModelProto:
+def _embedding(size):
     body = f"""g (int64[{size}] ids) => (float[{size}, 4] y) {{
       e = Gather(rows, ids)
       m = MatMul(e, w)
@@ -39,7 +38,7 @@ OTHERS = {
 }
 
 
-def _fault(session: sk.Session, feeds: dict[str, Any]) -> str:
+def _fault(session, feeds):
     with pytest.raises(ExecutionError) as caught:
         session.run(None, feeds)
     assert caught.value.code == "SGK131"
@@ -92,13 +91,13 @@ def test_an_isolated_child_says_the_same():
 class Broken(ReferenceOperator):
     error: Exception = ZeroDivisionError("a kernel divided by zero")
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         if inputs[0].ravel()[0] > 0:
             raise self.error
         return super().run(inputs, outputs)
 
 
-def _broken(error: Exception, **settings: Any) -> sk.InferenceSession:
+def _broken(error, **settings):
     made = type("Broken", (Broken,), {"error": error})
     model = parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }")
     kind = claiming(["Neg"], "bad", make=made)

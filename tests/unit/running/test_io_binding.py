@@ -12,7 +12,7 @@ from tests.models import LINEAR, parsed
 
 
 @pytest.fixture
-def session() -> sk.InferenceSession:
+def session():
     return sk.InferenceSession(parsed(LINEAR), [claiming(["MatMul", "Add"])])
 
 
@@ -122,7 +122,7 @@ def test_what_is_bound_anew_between_runs_is_what_counts(backend):
         binding.bind_output("s", sums)
         binding.bind_output("d")
 
-        def run() -> list[list[float]]:
+        def run():
             session.run_with_iobinding(binding)
             return [array.tolist() for array in binding.get_outputs()]
 

@@ -1,7 +1,6 @@
 """What extensions hear of sessions, runs and steps."""
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,26 +17,26 @@ FEEDS = {"x": np.array([[1, -2, 3, -4]], np.float32)}
 
 
 class Clock:
-    def __init__(self) -> None:
+    def __init__(self):
         self.runs: list[RunEvent] = []
         self.steps: list[StepEvent] = []
 
     @sk.hookimpl
-    def subgraphkit_step(self, event: StepEvent) -> None:
+    def subgraphkit_step(self, event):
         self.steps.append(event)
 
     @sk.hookimpl
-    def subgraphkit_run_end(self, event: RunEvent) -> None:
+    def subgraphkit_run_end(self, event):
         self.runs.append(event)
 
 
 @pytest.fixture
-def clock() -> Iterator[Clock]:
+def clock():
     with extended(Clock()) as heard:
         yield heard
 
 
-def opened(*backends: Any, **settings: Any) -> sk.InferenceSession:
+def opened(*backends, **settings):
     return sk.InferenceSession(parsed(CHAIN), list(backends), {"N": 1}, **settings)
 
 
@@ -97,40 +96,40 @@ X = {"x": np.ones((2, 4), np.float32)}
 class Listener:
     """Keeps what it hears, in order: the hook, and whom it is about."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.heard: list[tuple[str, tuple[str, int], Any]] = []
 
-    def note(self, hook: str, told: Any) -> None:
+    def note(self, hook, told):
         self.heard.append((hook, (told.model, told.session), told))
 
-    def about(self, session: sk.Session) -> list[tuple[str, str]]:
+    def about(self, session):
         whom = (session.partitioning.model, session.number)
         found = [(hook, told) for hook, who, told in self.heard if who == whom]
         return [(hook, told.subgraph if isinstance(told, Event) else "") for hook, told in found]
 
     @sk.hookimpl
-    def subgraphkit_plan(self, partitioning: Any) -> None:
+    def subgraphkit_plan(self, partitioning):
         self.note("plan", partitioning)
 
     @sk.hookimpl
-    def subgraphkit_compiled(self, event: Any) -> None:
+    def subgraphkit_compiled(self, event):
         self.note("compiled", event)
 
     @sk.hookimpl
-    def subgraphkit_fallback(self, event: Any) -> None:
+    def subgraphkit_fallback(self, event):
         self.note(event.level, event)
 
     @sk.hookimpl
-    def subgraphkit_run_start(self, event: Any) -> None:
+    def subgraphkit_run_start(self, event):
         self.note("start", event)
 
     @sk.hookimpl
-    def subgraphkit_run_end(self, event: Any) -> None:
+    def subgraphkit_run_end(self, event):
         self.note("end", event)
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
+def listener():
     with extended(Listener()) as heard:
         yield heard
 
@@ -179,7 +178,7 @@ def test_a_run_that_fails_names_the_subgraph_if_one_failed(listener):
 
 
 def test_nodes_that_move_are_told_of_their_subgraph(listener):
-    def given_back(subgraph: sk.Subgraph) -> sk.SubgraphOperator:
+    def given_back(subgraph):
         raise sk.Unsupported("too hard")
 
     picky = claiming(["Abs"], "picky", make=given_back)

@@ -3,8 +3,6 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ import subgraphkit as sk
 from subgraphkit.backend import InnerTime
 from subgraphkit.compiling.composition import ComposedOperator
 from subgraphkit.errors import CallerError, ExecutionError
-from subgraphkit.running import Profile
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, parsed
 
@@ -31,42 +28,42 @@ class Telling(ReferenceOperator):
     late = False
     inner: tuple[InnerTime, ...] = ()
 
-    def profiled(self, record: Callable[[InnerTime], object]) -> "Telling":
+    def profiled(self, record):
         twin = type(self)(self.subgraph)
         twin.record = record
         twin.begun = []
         return twin
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         results = super().run(inputs, outputs)
         if not self.late and hasattr(self, "record"):
             for one in self.inner:
                 self.record(one)
         return results
 
-    def close(self) -> None:
+    def close(self):
         super().close()
         for one in self.inner if self.late and hasattr(self, "record") else ():
             self.record(one)
 
 
 class Refusing(ReferenceOperator):
-    def profiled(self, record: Any) -> Any:
+    def profiled(self, record):
         raise OSError("no counters here")
 
 
-def opened(text: str, *backends: Any, **settings: Any) -> sk.InferenceSession:
+def opened(text, *backends, **settings):
     sizes = {"N": 1} if text is CHAIN else {}
     return sk.InferenceSession(parsed(text), list(backends), sizes, **settings)
 
 
-def leaves(profile: Profile) -> list[Any]:
+def leaves(profile):
     """Return the rows that are to add up: all but subgraphs that are looked into."""
     looked_into = {row.subgraph for row in profile.rows if row.kind == "unattributed"}
     return [r for r in profile.rows if r.kind != "subgraph" or r.subgraph not in looked_into]
 
 
-def profiled(text: str, *backends: Any, runs: int = 3) -> Profile:
+def profiled(text, *backends, runs=3):
     with opened(text, *backends) as session, session.profile(runs) as profile:
         profile.run(FEEDS)
     return profile
@@ -133,7 +130,7 @@ def test_the_users_own_runs_are_measured_from_any_thread_until_there_are_enough(
 
 def test_a_run_that_fails_does_not_count():
     class Failing(ReferenceOperator):
-        def run(self, inputs: Any, outputs: Any = None) -> Any:
+        def run(self, inputs, outputs=None):
             if inputs[0].max() > 5:
                 raise ValueError("too much")
             return super().run(inputs, outputs)
@@ -161,7 +158,7 @@ def test_the_session_is_afterwards_what_it_was():
     made: list[Telling] = []
 
     class Counted(Telling):
-        def __init__(self, subgraph: sk.Subgraph) -> None:
+        def __init__(self, subgraph):
             super().__init__(subgraph)
             made.append(self)
 
@@ -211,7 +208,7 @@ def test_a_trace_has_tracks_on_which_nothing_overlaps(tmp_path):
         inner = (InnerTime("long", 10.0, (1,)), InnerTime("longer", 30.0))
 
     class Beside(Telling):
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             now = time.perf_counter()
             self.inner = (InnerTime("a", 1e-3, (), now), InnerTime("b", 1e-3, (), now + 1e-4))
             return super().run(inputs, outputs)

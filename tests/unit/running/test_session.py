@@ -1,8 +1,6 @@
 """Sessions: what goes in, what comes out, and what is refused at the door."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +14,11 @@ from tests.models import CHAIN, DIAMOND, LINEAR, parsed
 ALL = ("Relu", "Neg", "Abs", "Add", "MatMul", "Identity", "Mul")
 
 
-def session(text: str, *backends: Any, **settings: Any) -> sk.InferenceSession:
+def session(text, *backends, **settings):
     return sk.InferenceSession(parsed(text), list(backends) or [claiming(ALL)], **settings)
 
 
-def ones(*shape: int) -> np.ndarray:
+def ones(*shape):
     return np.ones(shape, np.float32)
 
 
@@ -91,13 +89,13 @@ def test_every_form_of_a_right_array_is_accepted(array):
 class Foreign:
     """An array of another library, by DLPack alone."""
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array):
         self._array = array
 
-    def __dlpack__(self, **how: Any) -> Any:
+    def __dlpack__(self, **how):
         return self._array.__dlpack__(**how)
 
-    def __dlpack_device__(self) -> Any:
+    def __dlpack_device__(self):
         return self._array.__dlpack_device__()
 
 
@@ -207,7 +205,7 @@ def test_a_weight_that_is_an_output_is_copied():
 def test_a_closed_session_says_so():
     operators: list[ReferenceOperator] = []
 
-    def make(subgraph: sk.Subgraph) -> ReferenceOperator:
+    def make(subgraph):
         operators.append(ReferenceOperator(subgraph))
         return operators[-1]
 
@@ -223,11 +221,11 @@ def test_every_operator_is_closed_although_one_of_them_fails_to():
     operators: list[ReferenceOperator] = []
 
     class Unclosable(ReferenceOperator):
-        def close(self) -> None:
+        def close(self):
             super().close()
             raise OSError("the device is gone")
 
-    def make(subgraph: sk.Subgraph) -> ReferenceOperator:
+    def make(subgraph):
         operators.append(Unclosable(subgraph))
         return operators[-1]
 
@@ -273,9 +271,9 @@ def test_a_failure_of_the_fallback_itself_is_raised_as_it_is():
     np.testing.assert_array_equal(s.run(None, {"x": ones(2), "z": ones(2)})[0], [2, 2])
 
 
-def returning(*results: Any) -> Any:
+def returning(*results):
     class Returning(ReferenceOperator):
-        def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+        def run(self, inputs, outputs=None):
             return results
 
     return Returning
@@ -343,7 +341,7 @@ def test_runs_take_no_memory_that_stays():
     with session(LINEAR, "numpy") as s:
         feeds = {"x": ones(2, 3)}
 
-        def grown(runs: int) -> int:
+        def grown(runs):
             before = resident_bytes() or 0
             for _ in range(runs):
                 s.run(None, feeds)

@@ -68,7 +68,7 @@ def test_a_region_is_found_and_measured_by_its_id():
 
 def test_a_region_of_the_fallback_is_divided_among_properties():
     class TakesNeg(sk.SubgraphProperty):
-        def create_selector(self, graph: sk.Graph) -> sk.SubgraphSelector:
+        def create_selector(self, graph):
             return sk.OpSelector(graph, ["Neg"])
 
     (region,) = sk.partition(MODEL, "numpy")

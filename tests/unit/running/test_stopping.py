@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,12 +28,12 @@ g (int64 n, float[3] x) => (float[3] y) {
 """A model whose input ``n`` says how often a body adds 1."""
 
 
-def feeds(count: int) -> dict[str, Any]:
+def feeds(count):
     return {"n": np.array(count, np.int64), "x": X}
 
 
 @pytest.fixture(scope="module", params=["numpy", "onnxruntime"])
-def session(request: pytest.FixtureRequest) -> Any:
+def session(request):
     with sk.InferenceSession(parsed(COUNTING, opset=21), backend=request.param) as opened:
         yield opened
 
@@ -59,7 +58,7 @@ def test_another_thread_cancels_all_runs_with_the_same_options(session):
     options = sk.RunOptions()
     ended: list[str] = []
 
-    def work() -> None:
+    def work():
         with pytest.raises(RunCancelledError) as caught:
             session.run(None, feeds(ENDLESS), options)
         ended.append(caught.value.code)
@@ -109,7 +108,7 @@ def test_python_code_is_interrupted_anywhere_and_never_after_it_ended():
 def test_a_library_that_does_not_return_is_not_waited_for_and_the_place_is_known():
     progress, returns, after = Progress(), threading.Event(), []
 
-    def in_a_library() -> None:
+    def in_a_library():
         returns.wait()
         after.append("went on")
 

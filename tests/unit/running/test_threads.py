@@ -5,10 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +28,7 @@ class Crowded(ReferenceOperator):
     inside = 0
     most = 0
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         type(self).inside += 1
         type(self).most = max(self.most, self.inside)
         time.sleep(0.001)
@@ -59,7 +57,7 @@ def test_a_run_sees_all_new_weights_or_none():
     stop = threading.Event()
     seen: set[tuple[float, float]] = set()
 
-    def run() -> None:
+    def run():
         while not stop.is_set():
             seen.add(tuple(session.run(None, {"x": x})[0][0]))
 
@@ -82,7 +80,7 @@ def test_a_change_waits_for_the_runs_inside():
     order: list[str] = []
     with ThreadPoolExecutor(1) as pool:
 
-        def run(_: object) -> Future[None]:
+        def run(_):
             pending = pool.submit(gate.alone, lambda: order.append("change"))
             time.sleep(0.05)
             order.append("run ends")
@@ -95,7 +93,7 @@ def test_a_change_waits_for_the_runs_inside():
 def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting():
     gate = Gate()
 
-    def run() -> None:
+    def run():
         gate.through(int, 0)
 
     with ThreadPoolExecutor(1) as pool:
@@ -108,7 +106,7 @@ def test_runs_interrupted_anywhere_keep_nobody_out_and_nothing_waiting():
 def test_changes_interrupted_anywhere_keep_no_run_out():
     gate = Gate()
 
-    def run() -> bool:
+    def run():
         return gate.through(bool, 1)
 
     with ThreadPoolExecutor(1) as pool:
@@ -123,7 +121,7 @@ def test_a_busy_session_cannot_put_a_change_off():
     gate = Gate()
     stop = threading.Event()
 
-    def run_for_ever() -> None:
+    def run_for_ever():
         while not stop.is_set():
             gate.through(time.sleep, 0.0001)
 
@@ -147,7 +145,7 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest():
     sk.register_backend(crowded)
     theirs = sk.InferenceSession(parsed(CHAIN), "crowded")
 
-    def elsewhere() -> str:
+    def elsewhere():
         said = [str(np.array_equal(ours.run(None, feeds), expected))]
         for call in (theirs.run, theirs.run):
             with pytest.raises(sk.SubgraphkitError) as caught:
@@ -161,7 +159,7 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest():
 
     inside, go_on = threading.Event(), threading.Event()
 
-    def hold(_: object) -> None:
+    def hold(_):
         inside.set()
         go_on.wait()
 
@@ -185,11 +183,11 @@ def test_a_forked_child_runs_what_has_no_threads_and_refuses_the_rest():
 def test_a_forked_child_opens_what_its_parent_opened_and_closed(backend):
     feeds = {"x": np.full((1, 4), 2, np.float32)}
 
-    def run() -> str:
+    def run():
         with sk.InferenceSession(parsed(CHAIN), backend, cache="off") as session:
             return str(session.run(None, feeds)[0].tolist())
 
-    def elsewhere() -> str:
+    def elsewhere():
         signal.alarm(30)  # a thread that the library waits for is not there
         return run()
 
@@ -203,7 +201,7 @@ def test_a_forked_child_computes_the_properties_that_a_thread_of_the_parent_was_
 
     class Slow:
         @cached_property
-        def value(self) -> int:
+        def value(self):
             inside.set()
             go_on.wait()
             return 5
@@ -212,7 +210,7 @@ def test_a_forked_child_computes_the_properties_that_a_thread_of_the_parent_was_
         asked = pool.submit(lambda: Slow().value)
         inside.wait()
 
-        def elsewhere() -> str:
+        def elsewhere():
             go_on.set()
             return str(Slow().value)
 
@@ -235,7 +233,7 @@ def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent():
         tally = session._observer.tally
         assert tally is not None
 
-        def elsewhere() -> str:
+        def elsewhere():
             (result,) = asyncio.run(session.arun(feeds, timeout=60))
             ran = session.stats().runs
             assert session.ping()
@@ -252,7 +250,7 @@ def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent():
 def test_a_stream_keeps_the_order_and_reads_no_further_than_it_runs():
     read = 0
 
-    def items() -> Iterator[dict[str, Any]]:
+    def items():
         nonlocal read
         for number in range(30):
             read += 1
@@ -274,9 +272,9 @@ def test_two_subgraphs_of_a_stream_work_at_the_same_time():
     # Each waits in its run for the other: on the item before it, or after it.
     both = threading.Barrier(2, timeout=PATIENCE)
 
-    def meeting(*, first: bool) -> Callable[[Any], ReferenceOperator]:
+    def meeting(*, first):
         class Meeting(ReferenceOperator):
-            def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+            def run(self, inputs, outputs=None):
                 self.count = getattr(self, "count", 0) + 1
                 if self.count != (1 if first else 6):
                     both.wait()
@@ -295,7 +293,7 @@ def test_two_subgraphs_of_a_stream_work_at_the_same_time():
 
 
 def test_an_error_in_a_stream_comes_at_its_place():
-    def broken() -> Iterator[dict[str, Any]]:
+    def broken():
         yield item(1)
         yield item(2)
         raise LookupError("no more")
@@ -313,10 +311,10 @@ def test_an_error_in_a_stream_comes_at_its_place():
 
 
 def test_a_stream_of_what_arrives_answers_before_the_next_arrives():
-    async def main() -> None:
+    async def main():
         answers: asyncio.Queue[float] = asyncio.Queue()
 
-        async def items() -> AsyncIterator[dict[str, Any]]:
+        async def items():
             value = 1.0
             for _ in range(5):
                 yield item(value)

@@ -1,9 +1,7 @@
 """Weights and plans that change under a running session."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import Traits
 from subgraphkit.errors import CallerError, WeightUpdateError
-from subgraphkit.planning import Plan
 from tests.fakes import ReferenceOperator, WeightedOperator, claiming
 from tests.models import LINEAR, parsed
 
@@ -19,11 +16,11 @@ X = np.ones((1, 3), np.float32)
 BOTH = ("MatMul", "Add")
 
 
-def value(session: sk.Session) -> list[float]:
+def value(session):
     return session.run(None, {"x": X})[0][0].tolist()
 
 
-def bias(*values: float) -> dict[str, np.ndarray]:
+def bias(*values):
     return {"bias": np.array(values, np.float32)}
 
 
@@ -75,7 +72,7 @@ def test_weights_that_do_not_fit_are_refused(changed, told):
 
 
 class Stubborn(ReferenceOperator):
-    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+    def update_weights(self, changed):
         raise MemoryError("no room for two engines")
 
 
@@ -97,7 +94,7 @@ def test_old_weights_are_put_back_when_a_subgraph_cannot_take_new_ones():
 class Interrupted(WeightedOperator):
     """Hears Ctrl-C when it has taken new weights, and when it is closed."""
 
-    def update_weights(self, changed: Mapping[str, Any]) -> bool:
+    def update_weights(self, changed):
         if not changed["bias"].any():
             super().update_weights(changed)
             raise KeyboardInterrupt
@@ -136,7 +133,7 @@ def test_a_constant_node_that_was_replaced_is_compiled_with_its_new_value():
 
 
 class Unclosable(ReferenceOperator):
-    def close(self) -> None:
+    def close(self):
         raise OSError("the device is gone")
 
 
@@ -186,12 +183,12 @@ fork (float[1] x) => (float[1] p, float[1] q) {
 """
 
 
-def planned(session: sk.Session, *backends: Any) -> Plan:
+def planned(session, *backends):
     partitioning = sk.partition(session.graph, list(backends) or None)
     return sk.plan(partitioning, sk.compile_subgraphs(partitioning))
 
 
-def operators(plan: Plan) -> list[Any]:
+def operators(plan):
     return [step.operator for step in plan.steps]
 
 
@@ -200,15 +197,15 @@ class Stamp(sk.SubgraphOperator):
 
     traits = Traits(thread_safe=True)
 
-    def __init__(self, generation: Callable[[], int]) -> None:
+    def __init__(self, generation):
         self.generation: float = generation()
         self.closed = False
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         assert not self.closed
         return [np.full(1, self.generation, np.float32)]
 
-    def close(self) -> None:
+    def close(self):
         self.closed = True
 
 
@@ -224,7 +221,7 @@ def test_ten_thousand_runs_over_a_hundred_exchanges_see_one_generation_each():
     binding.bind_cpu_input("x", feeds["x"])
     permits = threading.Semaphore(0)
 
-    def run_often() -> list[tuple[float, float]]:
+    def run_often():
         seen = []
         for _ in range(2_500):
             permits.acquire()

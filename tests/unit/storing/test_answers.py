@@ -1,8 +1,5 @@
 """Answers of a library: asked for once, kept for the next process, believed only as written."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from subgraphkit.storing import Answers, Passing, is_machine_fault
@@ -11,7 +8,7 @@ from subgraphkit.storing.kept_files import forget_answers
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Return the folder of a backend."""
     found = kept_folder(tmp_path / "cache", "acme")
     assert found is not None
@@ -21,20 +18,20 @@ def folder(tmp_path: Path) -> Path:
 class Library:
     """Counts how often it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.asked = 0
 
-    def __call__(self) -> list[str]:
+    def __call__(self):
         self.asked += 1
         return ["dtype", "no"]
 
 
-def known(answers: Answers, question: str, folder: Path | None = None) -> Any:
+def known(answers, question, folder=None):
     """Return what was answered before; None if nothing was."""
     return answers.recall(question, lambda: Passing(None), folder)
 
 
-def _file(folder: Path) -> Path:
+def _file(folder):
     (path,) = folder.rglob("*.answer")
     return path
 
@@ -94,7 +91,7 @@ def test_what_the_machine_is_at_fault_for_is_not_remembered(folder):
     assert library.asked == 1
 
 
-def _failing() -> None:
+def _failing():
     raise MemoryError
 
 

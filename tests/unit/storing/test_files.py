@@ -16,7 +16,7 @@ from subgraphkit.storing.folders import kept_folder
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes and links are those of POSIX")
 
 
-def _mode(path: Path) -> int:
+def _mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
@@ -32,7 +32,7 @@ def test_a_file_is_for_the_user_alone_and_has_nothing_beside_it(tmp_path):
 def test_what_was_there_stays_if_any_step_fails(step, tmp_path, monkeypatch):
     write_whole(tmp_path / "a", b"one")
 
-    def fail(*given: object) -> None:
+    def fail(*given):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path if step == "replace" else os, step, fail)
@@ -51,7 +51,7 @@ def test_a_file_that_is_to_stay_stays(tmp_path):
 
 
 def test_without_hard_links_a_file_is_put_in_place_all_the_same(tmp_path, monkeypatch):
-    def refuse(*given: object) -> None:
+    def refuse(*given):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
@@ -118,7 +118,7 @@ def test_a_pipe_takes_an_output_and_stays_a_pipe(tmp_path):
 def test_a_file_that_cannot_be_replaced_is_written(tmp_path, monkeypatch):
     (tmp_path / "mounted").write_bytes(b"one")
 
-    def busy(*given: object) -> None:
+    def busy(*given):
         raise OSError(16, "Device or resource busy")
 
     monkeypatch.setattr(Path, "replace", busy)
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_replaced_is_written(tmp_path, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _alone(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
     monkeypatch.delenv("SUBGRAPH_CACHE_DIR", raising=False)
 
@@ -259,7 +259,7 @@ def test_without_room_what_was_there_stays(tmp_path, monkeypatch, caplog):
     file = KeptFile(tmp_path / "a", "acme timings")
     file.write(b"one")
 
-    def full(*given: object) -> None:
+    def full(*given):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -272,7 +272,7 @@ def test_without_room_what_was_there_stays(tmp_path, monkeypatch, caplog):
 def test_who_holds_the_lock_loses_nothing_that_others_add(tmp_path):
     file = KeptFile(tmp_path / "a", "acme timings")
 
-    def work() -> None:
+    def work():
         for _ in range(10):
             with file.lock():
                 file.write(file.read() + b"x", durable=False)

@@ -1,8 +1,5 @@
 """Cases of operators and models: those of ONNX, and those of ones own."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
@@ -10,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case.test_case import TestCase
 
 from subgraphkit.comparing import tolerance_for
-from subgraphkit.testing import Case, Finding, Outcome, Subject, check_backend
+from subgraphkit.testing import Finding, Outcome, Subject, check_backend
 from subgraphkit.testing import official_cases as official
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
@@ -25,12 +22,12 @@ CASES = cases_of_level(3, LOOPBACK)
 VARIANTS = ("alone", "sandwiched", "folded")
 
 
-def found(case: str, backend: str = "subgraphkit.testing.foreign:LoopbackBackend") -> Finding:
+def found(case, backend="subgraphkit.testing.foreign:LoopbackBackend"):
     """Carry a case out on a backend of the kit."""
     return carry_out(CASES[case], Subject(target=backend))
 
 
-def faulty(case: str, name: str) -> Finding:
+def faulty(case, name):
     """Carry a case out on a backend that computes something wrong."""
     return found(case, f"tests.faulty:{name}")
 
@@ -119,7 +116,7 @@ def test_what_is_drawn_is_checked_by_what_it_must_have_in_common(name):
     assert wide.stage == "dtype"
 
 
-def jointly(operator: str, form: str, backend: str) -> tuple[list[Case], list[Finding] | None]:
+def jointly(operator, form, backend):
     """Carry the cases of an operator out in one model."""
     cases = [
         case
@@ -222,7 +219,7 @@ OWN = {
 }
 
 
-def _write_models(folder: Path) -> None:
+def _write_models(folder):
     """Write two models without data, one with data that are right, and one with wrong ones."""
     onnx.save(parsed(CHAIN), folder / "chain.onnx")
     onnx.save(parsed(STRINGS), folder / "strings.onnx")
@@ -263,12 +260,12 @@ INPUTS = [
 
 
 @pytest.fixture
-def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def computed(tmp_path, monkeypatch):
     """Return the kinds that onnx was asked to compute, of which there is one case."""
     case = TestCase("test_a", "", None, None, parsed(CHAIN), [(INPUTS, [TEXTS])], "node", 0.25, 0.5)
     asked: list[str] = []
 
-    def collect(operator: str | None) -> list[TestCase]:
+    def collect(operator):
         assert operator is None
         asked.append("node")
         return [case]
@@ -278,11 +275,11 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def kept(folder: Path) -> Path:
+def kept(folder):
     return folder / "cache" / "backends" / "official-cases" / "node"
 
 
-def written_down(value: Any) -> Any:
+def written_down(value):
     """Write down types and bits of a value."""
     if value is None or isinstance(value, list):
         return value and [written_down(element) for element in value]

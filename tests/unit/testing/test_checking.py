@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,7 +73,7 @@ def test_nothing_is_tried_on_a_backend_that_cannot_be_probed(monkeypatch):
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
+def pool():
     made = Pool({"target": f"{FAULTY}:{SleepsInRun.__name__}"}, 1)
     yield made
     made.close()
@@ -122,7 +121,7 @@ def test_a_kit_that_is_stopped_leaves_no_process_behind(number, tmp_path):
     assert not [pid for pid in started if _is_alive(pid)]
 
 
-def _started(folder: Path, *words: str) -> "subprocess.Popen[str]":
+def _started(folder, *words):
     return subprocess.Popen(
         [sys.executable, "-m", "subgraphkit", "author", "test", *words],
         cwd=folder,
@@ -133,7 +132,7 @@ def _started(folder: Path, *words: str) -> "subprocess.Popen[str]":
     )
 
 
-def _grandchildren_of(pid: int) -> list[int]:
+def _grandchildren_of(pid):
     """Wait for the children of children, and return all of both."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -145,12 +144,12 @@ def _grandchildren_of(pid: int) -> list[int]:
     return []
 
 
-def _children_of(pid: int) -> list[int]:
+def _children_of(pid):
     listed = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for one in listed for child in one.read_text(encoding="ascii").split()]
 
 
-def _is_alive(pid: int) -> bool:
+def _is_alive(pid):
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,12 +1,11 @@
 """Children that carry out many cases: whichever ends badly, no other is lost."""
 
 import os
-from collections.abc import Sequence
 
 import pytest
 
 from subgraphkit.processes.child_process import crowd
-from subgraphkit.testing import Finding, Outcome, Subject
+from subgraphkit.testing import Outcome, Subject
 from subgraphkit.testing.cases import Stopped
 from subgraphkit.testing.children import Pool, Task
 from subgraphkit.testing.process_checks import call_in_subprocess
@@ -29,7 +28,7 @@ ORDER = (
 )
 
 
-def carried_out(pool: Pool, names: Sequence[str]) -> list[Finding]:
+def carried_out(pool, names):
     listed = {one.case.case: one.case for one in pool.listed(2, SECONDS)}
     hanging = {"same_input_twice": HANGING_SECONDS}
     tasks = [Task(listed[f"L2/{name}"], hanging.get(name, SECONDS)) for name in names]

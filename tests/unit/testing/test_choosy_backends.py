@@ -2,8 +2,7 @@
 
 import pytest
 
-from subgraphkit.backend import Backend
-from subgraphkit.testing import Finding, Outcome, Report, Subject
+from subgraphkit.testing import Outcome, Report, Subject
 from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from tests.faulty import ClaimsNothing, RaisesInSelect
@@ -22,11 +21,11 @@ TRIED = (
 """A few cases that every backend is to have a part in, whatever it takes."""
 
 
-def subject_of(backend: type[Backend]) -> Subject:
+def subject_of(backend):
     return Subject(target=f"{backend.__module__}:{backend.__qualname__}")
 
 
-def findings(backend: type[Backend], cases: tuple[str, ...] = TRIED) -> list[Finding]:
+def findings(backend, cases=TRIED):
     subject = subject_of(backend)
     levels = {level: cases_of_level(level, subject) for level in (1, 2)}
     return [carry_out(levels[int(case[1])][case], subject) for case in cases]

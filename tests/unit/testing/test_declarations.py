@@ -1,24 +1,13 @@
 """What a backend declares, and whose fault a wrong case is."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from onnx import ModelProto
 
-from subgraphkit.backend import (
-    Answer,
-    BindContext,
-    Conformance,
-    SubgraphOperator,
-    SubgraphSelector,
-    Unsupported,
-    hookimpl,
-)
+from subgraphkit.backend import Conformance, SubgraphSelector, Unsupported, hookimpl
 from subgraphkit.errors import ConfigError
 from subgraphkit.finding.registry import registered
-from subgraphkit.ir import Node, Subgraph
 from subgraphkit.testing import Case, Finding, Outcome, Subject
 from subgraphkit.testing.comparison import OF_OTHERS
 from subgraphkit.testing.execution import carry_out
@@ -28,7 +17,7 @@ from tests.faulty.wrapping import EveryNode, WrappedOperator, WrappingBackend, W
 from tests.unit.testing.choosy_backends import GemmOnly
 
 
-def judged(outcome: Outcome, needs: tuple[str, ...] = (), case: str = "L3/Conv/plain") -> Finding:
+def judged(outcome, needs=(), case="L3/Conv/plain"):
     subject = Subject("declaring")
     return carry_out(Case(case, 3, lambda _: Finding(outcome), needs=needs), subject)
 
@@ -37,7 +26,7 @@ class Declaring(WrappingBackend):
     name = "declaring"
 
     @classmethod
-    def conformance(cls, suite: Conformance) -> None:
+    def conformance(cls, suite):
         suite.xfail("L3/Conv/*", "no dilations")
         suite.skip("L3/Loop/*", "loops take the machine down")
         suite.lacks("threads", "the library has one context per process")
@@ -45,7 +34,7 @@ class Declaring(WrappingBackend):
 
 
 @pytest.fixture(autouse=True)
-def _declaring() -> Any:
+def _declaring():
     with registered(Declaring):
         yield
 
@@ -84,7 +73,7 @@ def test_declared_tolerances_reach_the_subject():
 
 
 def test_a_case_that_raises_breaks_the_contract():
-    def broken(_: Subject) -> Finding:
+    def broken(_):
         raise LookupError("lost")
 
     found = carry_out(Case("L3/Relu/x", 3, broken), Subject("declaring"))
@@ -112,11 +101,11 @@ def test_a_declaration_that_says_nothing_is_refused(declare):
 def test_a_backend_given_as_hooks_declares_by_a_hook():
     class Hooks:
         @hookimpl
-        def subgraphkit_backend(self, options: Any) -> WrappingBackend:
+        def subgraphkit_backend(self, options):
             return Declaring(options)
 
         @hookimpl
-        def subgraphkit_conformance(self, suite: Conformance) -> None:
+        def subgraphkit_conformance(self, suite):
             suite.xfail("L4/*", "models are too big")
 
     with registered(Hooks(), name="hooked"):
@@ -130,7 +119,7 @@ RIGHT = np.tanh(np.maximum(X, 0))
 
 
 class _OfOnnx(WrappingProperty):
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+    def create_operator(self, subgraph, context):
         return self.backend.operator_class(ReferenceOperator(subgraph), subgraph)
 
 
@@ -140,19 +129,19 @@ class ReluOnly(WrappingBackend):
     property_class: ClassVar[type[WrappingProperty]] = _OfOnnx
 
     class _Relu(EveryNode):
-        def select(self, node: Node) -> Answer:
+        def select(self, node):
             return node.op_type == "Relu"
 
     selector_class: ClassVar[type[SubgraphSelector]] = _Relu
 
 
 class _Doubling(WrappedOperator):
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         return [result * 2 for result in super().run(inputs)]
 
 
 class _GivingBack(_OfOnnx):
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> SubgraphOperator:
+    def create_operator(self, subgraph, context):
         raise Unsupported("not today")
 
 
@@ -179,7 +168,7 @@ class Broken(ReluOnly):
 class _Alternating(WrappedOperator):
     runs = 0
 
-    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         type(self).runs += 1
         return [result * (1 + type(self).runs % 2) for result in super().run(inputs)]
 
@@ -190,7 +179,7 @@ class WrongByTurns(ReluOnly):
     operator_class: ClassVar[type[WrappedOperator]] = _Alternating
 
 
-def found_in(backend: type, model: ModelProto, x: Any, expected: Any, **settings: Any) -> Finding:
+def found_in(backend, model, x, expected, **settings):
     subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
     return subject.check_model(model, [({"x": x}, [expected])], **settings)
 

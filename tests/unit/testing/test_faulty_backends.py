@@ -3,13 +3,11 @@
 import csv
 import io
 import warnings
-from collections.abc import Mapping
 from functools import lru_cache
 
 import pytest
 
-from subgraphkit.testing import Finding, Outcome, Report, Subject, check_backend
-from subgraphkit.testing.cases import Case
+from subgraphkit.testing import Outcome, Report, Subject, check_backend
 from subgraphkit.testing.execution import carry_out, carry_out_all
 from subgraphkit.testing.levels import cases_of_level
 from tests import faulty
@@ -30,11 +28,11 @@ APART = ("L0/", "L1/keeps_to_one_thread", "L1/leaves_the_process_alone")
 
 
 @lru_cache
-def _cases(level: int) -> Mapping[str, Case]:
+def _cases(level):
     return cases_of_level(level, Subject("numpy"))
 
 
-def _finding(name: str) -> Finding:
+def _finding(name):
     """Carry the case out: here, where that does no harm, which spares starting a child."""
     fault = FAULTS[name]
     level = int(fault.case[1])

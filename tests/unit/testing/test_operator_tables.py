@@ -33,7 +33,7 @@ NOT_THERE = {
 
 
 @pytest.fixture(scope="module")
-def stated() -> dict[str, dict[str, set[str]]]:
+def stated():
     """Return the values of attributes that lines state, by operator."""
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for line in chain.from_iterable(map(operations, FAMILIES)):

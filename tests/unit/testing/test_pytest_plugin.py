@@ -1,9 +1,7 @@
 """The kit under pytest, each time in a pytest of its own."""
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 from tests.house.tree import ROOT
 from tests.ready import python_command
@@ -16,7 +14,7 @@ HEAVY = ("numpy", "onnx", "subgraphkit.backend.contract", "ml_dtypes")
 ENTRY_POINTS = "[pytest11]\nsubgraphkit = subgraphkit.testing.pytest_plugin\n"
 
 
-def run_pytest(*given: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_pytest(*given, folder):
     """Run a stranger's pytest, which has nothing of this project but what is installed."""
     # An installed distribution, to pytest, is a folder with metadata.
     metadata = folder / "installed" / "subgraphkit-0.1.0.dist-info"

@@ -1,6 +1,5 @@
 """Level 5: what goes wrong from run to run, in threads, in buffers and in odd feeds is caught."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from subgraphkit.testing.variants import LAYOUTS, without_foreign
 CASES = cases_of_level(5, Subject("numpy"))
 
 
-def found(case: str, backend: str) -> Finding:
+def found(case, backend):
     """Carry a case out on a backend of the kit."""
     return carry_out(CASES[f"L5/{case}"], Subject(target=backend))
 
@@ -55,7 +54,7 @@ def test_a_fault_is_caught_at_its_stage(fault, case, outcome, text):
 def test_an_error_that_is_not_of_a_run_is_no_failed_run(monkeypatch):
     run = Session.run
 
-    def confused(session: Session, outputs: None, feeds: Mapping[str, Any]) -> list[Any]:
+    def confused(session, outputs, feeds):
         if "i" in feeds and feeds["i"].max() > len(feeds["i"]):
             raise InternalError("the plan is confused")
         return run(session, outputs, feeds)

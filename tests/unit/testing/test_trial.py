@@ -1,8 +1,5 @@
 """A small model down the road, to see whether a backend is alive and right."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -15,12 +12,12 @@ from tests.unit.testing import choosy_backends
 class _Coarse(ReferenceOperator):
     """Computes as half precision does."""
 
-    def run(self, inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
+    def run(self, inputs, outputs=None):
         halves = [np.asarray(one, np.float16).astype(np.float32) for one in inputs]
         return [np.asarray(y, np.float16).astype(np.float32) for y in super().run(halves)]
 
 
-def _fails(subgraph: Any) -> Any:
+def _fails(subgraph):
     raise ValueError("out of luck")
 
 

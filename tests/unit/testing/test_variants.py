@@ -6,19 +6,19 @@ import pytest
 
 from subgraphkit.testing import Subject
 from subgraphkit.testing.foreign import ForeignBackend, beside_foreign, is_foreign
-from subgraphkit.testing.official_cases import OfficialCase, official_cases
+from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.testing.variants import folded, sandwiched
 from tests.models import parsed
 
 NUMPY = Subject("numpy")
 
 
-def official(name: str, kind: str = "node") -> OfficialCase:
+def official(name, kind="node"):
     """Return an official case by name."""
     return next(case for case in official_cases(kind) if case.name == name)
 
 
-def divided(model: onnx.ModelProto) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+def divided(model):
     """Return backend, inputs and outputs of every subgraph of a sandwich."""
     road = beside_foreign(NUMPY.choice)
     partitioning = NUMPY.partition(NUMPY.bind(model, backend=road["backend"]), road["constraints"])

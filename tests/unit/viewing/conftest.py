@@ -1,9 +1,8 @@
 """A browser, where one is installed."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ Open = Callable[..., Opened]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed")
@@ -34,11 +33,11 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
+def open_page(browser, tmp_path):
     """Return a function that opens HTML from a file, with options of a browser's context."""
     contexts = []
 
-    def opened(text: str, **options: Any) -> Opened:
+    def opened(text, **options):
         file = tmp_path / f"page_{len(contexts)}.html"
         file.write_text(text, encoding="utf-8")
         context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)

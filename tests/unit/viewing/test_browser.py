@@ -6,7 +6,6 @@ from typing import Any
 from subgraphkit.partitioning import partition
 from subgraphkit.viewing import Arrow, Box, Drawing, Table, Text, page
 from tests.unit.partitioning.pass_support import graph_of, taking
-from tests.unit.viewing.conftest import Opened
 
 RUNS = (
     "alert(1)",
@@ -69,13 +68,13 @@ PLAIN = ("", " ", "__proto__", "constructor", "toString", "a" * 100_000, "<" * 5
 NAMES = [*(one.replace("{}", run) for one in AROUND for run in RUNS), *PLAIN]
 
 
-def _drawing(names: list[str]) -> Drawing:
+def _drawing(names):
     boxes = [Box(one, one[:40], at, one, [(one, one)]) for at, one in enumerate(names)]
     arrows = [Arrow(at, at + 1, at, one) for at, one in enumerate(names[:-1])]
     return Drawing(boxes, arrows, title=names[0], caption=names[1], opens="Nodes")
 
 
-def _hostile() -> str:
+def _hostile():
     table = Table(["name", "size", "again"], [(n, i, n) for i, n in enumerate(NAMES)], "Nodes")
     drawings = [_drawing(NAMES[at : at + 100]) for at in range(0, 300, 100)]
     facts = Table(("what", "value"), [(one, one) for one in NAMES], NAMES[2])
@@ -137,14 +136,14 @@ def test_what_slipped_through_would_still_not_run(open_page):
     assert opened.misdeeds.count("request: http://localhost:9/x.png") <= refused.count("csp")
 
 
-def _small() -> str:
+def _small():
     rows = [(f"part_{at % 3}", f"node {at}", at * 1.5) for at in range(30)]
     boxes = [Box(f"part_{at}", "ab"[at % 2], at + 1, "a note") for at in range(3)]
     drawing = Drawing(boxes, [Arrow(0, 1), Arrow(1, 2, 2048)], title="Parts", opens="Nodes")
     return page("A model", drawing, Table(("part", "node", "ms"), rows, "Nodes", bars=("ms",)))
 
 
-def _rows(opened: Opened) -> list[list[str]]:
+def _rows(opened):
     rows: list[list[str]] = opened.page.evaluate(
         "[...document.querySelectorAll('tbody tr')].map("
         "(row) => [...row.cells].map((cell) => cell.textContent.trim()))"

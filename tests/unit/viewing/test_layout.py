@@ -11,14 +11,14 @@ BOX = Extent(20.0, 60.0, 30.0)
 
 
 @st.composite
-def _graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]]]:
+def _graphs(draw):
     count = draw(st.integers(1, 25))
     ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
     pairs = draw(st.lists(ends.filter(lambda pair: pair[0] < pair[1]), max_size=40, unique=True))
     return count, pairs if count > 1 else []
 
 
-def _graph_of(count: int) -> tuple[int, list[tuple[int, int]]]:
+def _graph_of(count):
     return count, [(at, at + 1) for at in range(count - 1)]
 
 

@@ -12,12 +12,12 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><!--\x00\ud800&amp;"
 HARMLESS = "h" * len(HOSTILE)  # long names are beside their box
 
 
-def _table(rows: int) -> Table:
+def _table(rows):
     cells = [(f"part_{at % 5}", at / 3, None) for at in range(rows)]
     return Table(("part", "time, ms", "empty"), cells, title="Nodes", bars=("time, ms",))
 
 
-def _data(text: str) -> list[object]:
+def _data(text):
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
     assert found is not None
     sections: list[object] = json.loads(found[1])
@@ -25,14 +25,14 @@ def _data(text: str) -> list[object]:
 
 
 class _Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.opened: list[str] = []
         self.attributes: set[str] = set()
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.opened.append(tag)
         self.attributes |= {name for name, _ in attrs}
 

@@ -5,7 +5,6 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,22 +13,22 @@ from subgraphkit.viewing.progress import shown
 
 
 class Stream(io.StringIO):
-    def __init__(self, *, terminal: bool = False) -> None:
+    def __init__(self, *, terminal=False):
         super().__init__()
         self.terminal = terminal
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return self.terminal
 
 
 @pytest.fixture
-def passing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def passing(monkeypatch):
     """Return what lets time pass, which stands still otherwise."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setenv("TERM", "xterm")
 
-    def let_pass(seconds: float) -> None:
+    def let_pass(seconds):
         now[0] += seconds
 
     return let_pass
@@ -109,7 +108,7 @@ def test_the_log_gets_a_line_every_ten_seconds(passing, caplog):
 
 
 @pytest.fixture
-def quick_heart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quick_heart(monkeypatch):
     monkeypatch.setattr("subgraphkit.backend.progress._BEAT_SECONDS", 0.01)
     yield
     assert not [one for one in threading.enumerate() if "heartbeat" in one.name]
@@ -120,7 +119,7 @@ def test_the_last_event_is_told_again_while_a_library_tells_nothing():
     told: list[ProgressEvent] = []
     enough = threading.Event()
 
-    def listen(event: ProgressEvent) -> None:
+    def listen(event):
         told.append(event)
         if len(told) > 3:
             enough.set()
@@ -136,7 +135,7 @@ def test_the_last_event_is_told_again_while_a_library_tells_nothing():
 
 @pytest.mark.usefixtures("quick_heart")
 def test_a_listener_that_fails_between_two_steps_stops_the_work():
-    def listen(event: ProgressEvent) -> None:
+    def listen(event):
         if event.seconds:
             raise RuntimeError("full")
 
