@@ -98,13 +98,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
         self.option_values: OptionsT = options
 
     def __init_subclass__(cls, **words: Any) -> None:
-        """Take the options from the manifest if the class says that it has them there.
-
-        Raises:
-            TypeError: The class declares options as well.
-            BackendLoadError: There is no such manifest, or it has other options (SGK116).
-            BackendIncompatibleError: It defines what left the contract (SGK105).
-        """
+        """Take options from the manifest if the class says so; TypeError if it has others."""
         super().__init_subclass__(**words)
         refuse_names(cls, _LEFT)
         if "deserialize" in vars(cls) and not _takes_context(cls.deserialize):

@@ -31,9 +31,7 @@ def edit_model(
 ) -> tuple[Model, Inferred] | None:
     """Have one extension edit a model, and type what that leaves; None if it edits nothing.
 
-    Raises:
-        BackendError: The extension fails, or what it asks for leaves no graph, or one whose values
-            have other types than before (SGK224).
+    Raises BackendError (SGK224) if it fails, or leaves no graph, or values of other types.
     """
     edits: list[Edit] = []
     try:

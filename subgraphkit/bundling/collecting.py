@@ -206,12 +206,7 @@ def structure_of(subgraph: Subgraph) -> str:
 
 
 def origin_here(backend: Backend, parts: Iterable[object]) -> EngineOrigin:
-    """Say where engines of a backend are made, or are to run.
-
-    Raises:
-        NoKeyError: It is not known which code that is, or the fingerprint is not text.
-        Exception: Whatever the backend's ``fingerprint`` raises.
-    """
+    """Say where engines of a backend are made; NoKeyError if the code or fingerprint is unknown."""
     return EngineOrigin(
         fingerprint=str(backend.fingerprint()),
         system=SYSTEM,

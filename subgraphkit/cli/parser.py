@@ -73,12 +73,7 @@ class CommandLine:
         manager.notify("subgraphkit_cli", subparsers=self._groups[""])
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Read a command line.
-
-        Raises:
-            CallerError: It cannot be read (SGK301).
-            SystemExit: Help or version was asked for, and printed.
-        """
+        """Read a command line; CallerError (SGK301), or SystemExit behind help and version."""
         self._check_command(words)
         arguments, unknown = self.parser.parse_known_args(words)
         if unknown or not arguments.command:

@@ -196,13 +196,7 @@ class CommandReport:
 
     @contextmanager
     def doing(self, what: str) -> "Iterator[contract.Progress]":
-        """Show on standard error what is being done, and how far it is, for as long as it takes.
-
-        That is as the setting ``progress`` says, if anybody has set it.
-
-        Raises:
-            ConfigError: A setting is wrong, or a library that is to show it is missing.
-        """
+        """Show on standard error what is being done, and how far, as ``progress`` says."""
         settings = import_module("subgraphkit.configuration.config").resolve()
         how = settings.progress if settings.sources["progress"][0] != "default" else "auto"
         with import_module("subgraphkit.viewing.progress").shown(how, sys.stderr) as progress:
@@ -245,12 +239,7 @@ class CommandReport:
                 PLACEMENT_LOG.removeFilter(keep)
 
     def deliver(self) -> None:
-        """Write the data to standard output.
-
-        Raises:
-            BrokenPipeError: Whoever was to read it has gone.
-            OSError: It cannot be written, or there is none.
-        """
+        """Write the data to standard output; OSError if it cannot be, or nobody reads."""
         stream = sys.stdout
         if stream is None:  # typing does not know of processes without
             raise OSError(errno.EBADF, "it is closed")

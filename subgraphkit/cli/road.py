@@ -56,12 +56,7 @@ def bind_and_feed(
 
 
 def check_names(settings: ResolvedConfig, *selections: str | None) -> None:
-    """Make sure before any work is done that the backends which are named are known.
-
-    Raises:
-        BackendNotFoundError: One is not (SGK101, SGK102).
-        ConfigError: A selection cannot be read (SGK107).
-    """
+    """Refuse unknown names (BackendNotFoundError) and selections (ConfigError) before any work."""
     given = [
         one for text in selections if text for one in parse_selection(text, f"--backend {text}")
     ]
@@ -91,12 +86,7 @@ def is_spec(place: str) -> bool:
 
 
 def spec_as_told(place: str, backend: str | None) -> SessionSpec:
-    """Read a spec, or make one of a model or a bundle.
-
-    Raises:
-        CallerError: The file cannot be read, or backends are given beside a spec (SGK301).
-        SubgraphkitError: As for ``SessionSpec.of`` and ``SessionSpec.from_json``.
-    """
+    """Read a spec, or make one; CallerError (SGK301) if unreadable, or with backends beside it."""
     if not is_spec(place):
         return SessionSpec.of(place, backend=backend)
     if backend is not None:
@@ -105,12 +95,7 @@ def spec_as_told(place: str, backend: str | None) -> SessionSpec:
 
 
 def read_spec(file: str) -> SessionSpec:
-    """Read a spec.
-
-    Raises:
-        CallerError: The file cannot be read (SGK301).
-        SubgraphkitError: As for ``SessionSpec.from_json``.
-    """
+    """Read a spec; CallerError (SGK301) if the file cannot be read."""
     try:
         text = Path(file).read_bytes()
     except (OSError, ValueError) as error:

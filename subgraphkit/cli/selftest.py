@@ -148,11 +148,9 @@ _STARTING_SECONDS: Final = 60.0
 
 
 def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
-    """Make the checks of the one backend that is named; ``doctor --selftest`` says how.
+    """Make the checks of the one backend named; ``doctor --selftest`` says how.
 
-    Raises:
-        CallerError: No backend is named or several are, or it has no such check (SGK301).
-        BackendUnavailableError: No check could be made here (SGK104).
+    Raises CallerError (SGK301) for another name, BackendUnavailableError (SGK104) if none ran.
     """
     if len(arguments.names) != 1:
         raise CallerError("SGK301", "--selftest takes one backend", hint="doctor NAME --selftest")

@@ -43,9 +43,6 @@ def store_npz(values: Mapping[str, Any], path: Path) -> None:
     """Store the tensors among values in one ``.npz``; names may be anything, also ``file``.
 
     An element of the sequence ``y`` is stored as ``y[0]``.
-
-    Raises:
-        OSError: The file cannot be written.
     """
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in _flattened(values):

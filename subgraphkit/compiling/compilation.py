@@ -316,12 +316,7 @@ class Setup(NamedTuple):
             raise failure(subgraph, error) from error
 
     def on_fallback(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        """Have a region compiled by the fallback backend, in place of the backend that claimed it.
-
-        Raises:
-            LookupError: There is no fallback backend.
-            Exception: Whatever the fallback backend raises.
-        """
+        """Have the fallback compile a region that another claimed; LookupError without one."""
         if claim.fallback is None:
             return claim.context.compile(subgraph)  # which says that there is none
         operator = self._asked(subgraph, claim.fallback)

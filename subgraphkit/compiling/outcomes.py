@@ -65,10 +65,8 @@ def given_back(
 ) -> Partitioning:
     """Return the partitioning without what a backend gives back of the subgraph at a place.
 
-    Raises:
-        CompileError: Nothing is to be given back, by the policy (SGK130).
-        SelectorContractError: What is given back is not in the subgraph (SGK122).
-        UnclaimedNodesError: Nobody else takes it (SGK120).
+    Raises CompileError (SGK130) if the policy forbids, SelectorContractError (SGK122) for nodes of
+    others, UnclaimedNodesError (SGK120) if nobody else takes it.
     """
     subgraph, settings = current.subgraphs[place], current.graph.settings
     if isinstance(error, CompileError):

@@ -95,11 +95,7 @@ class Proofs:
         """Prove engines in one run on made-up inputs, and keep those that come back as they were.
 
         Whatever goes wrong costs an engine and a warning, never more.
-
-        Args:
-            compiled: What runs, in order; None for what was compiled so far.
-            values: What it runs on; None for made-up inputs of the model.
-            gives_up: Whether to give up the engines that the run does not come to.
+        ``gives_up``: Whether to give up the engines that the run does not come to.
         """
         if not self.waiting:
             return

@@ -48,12 +48,7 @@ def config_paths(environ: Mapping[str, str], working_directory: Path) -> list[tu
 
 
 def read_config_files(environ: Mapping[str, str], working_directory: Path) -> list[Layer]:
-    """Read the files of ``config_paths``.
-
-    Raises:
-        ConfigError: If one is malformed (SGK109), or says something that cannot be (SGK107,
-            SGK108, SGK114); the message names file and line.
-    """
+    """Read the files of ``config_paths``; a ConfigError names file and line."""
     paths = config_paths(environ, working_directory)
     layers = [read_config_file(path, layer) for layer, path in paths]
     if environ.get("SUBGRAPH_CONFIG", "").strip():  # then somebody has named it

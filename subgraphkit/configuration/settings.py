@@ -143,11 +143,7 @@ def _allowed_plugins(value: object) -> frozenset[str]:
 
 
 def read_folders(value: object) -> tuple[Path, ...]:
-    """Read folders: one, several, or text with a colon (on Windows a semicolon) or comma between.
-
-    Raises:
-        ValueError: They are something else.
-    """
+    """Read folders: one, several, or text with a colon (Windows: semicolon) or comma between."""
     if isinstance(value, str):
         value = read_list(value.replace(os.pathsep, ","))
     elif isinstance(value, os.PathLike):

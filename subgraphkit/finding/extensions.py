@@ -164,21 +164,10 @@ class ExtensionManager:
         return bool(self._listeners(hook_name))
 
     def notify(self, hook_name: str, **arguments: Any) -> list[Any]:
-        """Call a hook on every extension that implements it.
+        """Call a hook on every extension that implements it; return answers by name, without None.
 
-        Args:
-            hook_name: One of ``EXTENSION_HOOKS``.
-            **arguments: The arguments of its specification.
-
-        Returns:
-            What the extensions returned, in the order of their names, without None. An iterator
-            is used up here, so that an error in it is caught here as well.
-
-        Raises:
-            InternalError: If there is no such hook.
-
-        Warns:
-            SubgraphkitWarning: For an extension that raised; it is switched off (SGK190).
+        An iterator is used up here, so that an error in it is caught here as well. An extension
+        that raises is switched off with a warning (SGK190); InternalError is for no such hook.
         """
         results = []
         for source, caller in self._listeners(hook_name):
@@ -198,12 +187,9 @@ class ExtensionManager:
     def types_of(
         self, node: Node, inputs: Sequence[ValueType | None], declared: Sequence[ValueType | None]
     ) -> Sequence[ValueType | None] | None:
-        """Return the types of the outputs of a node of somebody's own operator.
+        """Return the output types of somebody's own operator, beside those declared.
 
-        ``declared``: What the model says of the outputs.
-
-        Raises:
-            BackendError: An extension answers what cannot be, or fails (SGK223).
+        Raises BackendError (SGK223) if an extension answers what cannot be, or fails.
         """
         for name, ask in self.each("subgraphkit_types"):
             try:

@@ -131,12 +131,7 @@ def load(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory
 
 
 def adopt(record: BackendRecord, found: object, *, raise_errors: bool = False) -> BackendFactory:
-    """Check that an object is a backend of the record's name and of a plugin API we provide.
-
-    Raises:
-        BackendLoadError: As ``load``.
-        BackendIncompatibleError: If it needs another plugin API (SGK105).
-    """
+    """Refuse what is no backend of the record's name (as ``load``) and API (SGK105)."""
     factory: BackendFactory
     if isinstance(found, type) and issubclass(found, Backend):
         factory = found

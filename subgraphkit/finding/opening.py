@@ -156,11 +156,7 @@ def open_fallback(resolved: ResolvedConfig) -> Backend | None:
 
 
 def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> "contract.Conformance":
-    """Collect how far results of a computation that backends share may be off.
-
-    Raises:
-        BackendLoadError: What a backend declares cannot be read (SGK115).
-    """
+    """Collect how far shared results may be off; BackendLoadError (SGK115) if unreadable."""
     widest = contract.Conformance()
     for name in names:
         suite = contract.Conformance()

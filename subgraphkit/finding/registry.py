@@ -138,12 +138,7 @@ def unregister_backend(name: str) -> None:
 def registered(
     backend: _Registered, name: str | None = None, *, replace: bool = False
 ) -> Iterator[_Registered]:
-    """Register a backend for a ``with`` block, in all threads; restore what was there before.
-
-    Raises:
-        BackendLoadError: As ``register_backend``.
-        BackendIncompatibleError: As ``register_backend``.
-    """
+    """Register a backend for a ``with`` block, in all threads; restore what was there before."""
     record, _ = _adopt(backend, name)
     former = next((one for one in CATALOGUE.find(record.name, IN_PROCESS)), None)
     before = _SLOTS.slot(former).factory if former is not None else None

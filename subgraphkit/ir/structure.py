@@ -121,12 +121,7 @@ class NoKeyError(Exception):
 
 
 def structure_digest(subgraph: Subgraph, *, with_names: bool = False) -> str:
-    """Return the digest of all that a subgraph computes but the data of its constants.
-
-    Raises:
-        NoKeyError: Something in the subgraph has no canonical form.
-        InvalidModelError: A weight of a body cannot be read (SGK208, SGK211).
-    """
+    """Digest all of a subgraph but constants; NoKeyError if it has no canonical form."""
     return _Writer(with_names=with_names).digest(subgraph)
 
 

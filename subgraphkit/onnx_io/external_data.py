@@ -166,12 +166,7 @@ class DataFolders:
         return self._opened(self._name, self._trust_folder_of)
 
     def open(self, location: str, subject: str) -> BinaryIO:
-        """Open a data file for reading.
-
-        Raises:
-            InvalidModelError: It is not a plain file in a trusted folder (SGK210), or is missing
-                (SGK211).
-        """
+        """Open a data file; InvalidModelError if not trusted (SGK210), or missing (SGK211)."""
         try:
             return self._judged(_checked(location))
         except _RefusedError as reason:

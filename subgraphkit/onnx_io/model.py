@@ -121,12 +121,9 @@ def _require_bounded(
 
 
 def _inlined_sizes(functions: Mapping[_Key, onnx.FunctionProto]) -> dict[_Key, tuple[int, int]]:
-    """Return the nodes each function has once inlined, and their bytes.
+    """Return each function's nodes once inlined, and their bytes, callees before callers.
 
-    Callees come before callers.
-
-    Raises:
-        InvalidModelError: A function calls itself, by way of others or at once (SGK212).
+    Raises InvalidModelError (SGK212) if a function calls itself, by way of others or at once.
     """
     sizes: dict[_Key, tuple[int, int]] = {}
     for root in functions:

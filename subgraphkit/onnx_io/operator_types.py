@@ -103,14 +103,10 @@ def node_types(
 ) -> dict[str, ValueType]:
     """Return the types of the outputs of a node by a rule of ours; none where there is no rule.
 
-    A type that is not known is left out. An input of unknown type contradicts nothing.
+    A type that is not known is left out. An input of unknown type contradicts nothing; those that
+    contradict the operator, or each other, are an ``InferenceError``.
 
-    Raises:
-        shape_inference.InferenceError: The types and contents of the inputs contradict the
-            operator, or each other.
-
-    Source:
-        ONNX operator schemas, through ``onnx``; the rules name theirs.
+    Source: ONNX operator schemas, through ``onnx``; the rules name theirs.
     """
     domain = normal_domain(node.domain)
     if not _has_own_rule(node.op_type, domain, opsets.get(domain, 0)):

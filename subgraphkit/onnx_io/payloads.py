@@ -96,13 +96,9 @@ class _OtherwiseError(Exception):
 
 
 def read_apart(file: BinaryIO, size: int) -> tuple[bytes, list[Payload]]:
-    """Read a serialized model, large payloads apart.
+    """Read a serialized model, numbers in place of large payloads, and the payloads.
 
-    ``size``: Its bytes.
-
-    Returns:
-        The model with numbers in place of payloads, and the payloads; all of it as it is, and none,
-        where there is little to be gained.
+    It is all of the model, and none apart, where there is little to be gained.
     """
     payloads: list[Payload] = []
     try:

@@ -200,9 +200,8 @@ class Skeletons:
     ) -> tuple[onnx.ModelProto, int, bool]:
         """Make a model of some of the nodes.
 
-        Returns:
-            The model, the place of the first of the nodes behind those that state constants, and
-            whether a value is stated of which only some elements are known.
+        Returned are the model, the place of the first of the nodes behind those that state
+        constants, and whether a value is stated of which only some elements are known.
         """
         proto = self._model.proto
         # From IR version 4 on, initializers need not be listed as inputs.

@@ -44,11 +44,8 @@ def divided(
     """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.
 
     Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to
-    hand over than they gain are given back, and all goes to one backend that takes everything
-    where that is predicted to be quicker.
-
-    Raises:
-        SubgraphkitError: As ``partition``.
+    hand over than they gain are given back, and all goes to one backend that takes everything where
+    that is predicted to be quicker.
     """
     weighs = demands is None and settings.auto is not None
     costs = Predictions(bound, settings) if weighs else None
@@ -134,12 +131,7 @@ _RUNTIME_DOMAINS = "com.microsoft"
 def require_all_claimed(
     state: PartitionState, passes: Passes, constraints: ResolvedConstraints
 ) -> None:
-    """Raise if nodes are left that nobody claimed.
-
-    Raises:
-        ConfigError: Some of them are pinned to a backend that refused them (SGK123).
-        UnclaimedNodesError: Names the nodes, why each was refused, and what to do (SGK120).
-    """
+    """Raise if nodes are left: ConfigError (SGK123) if pinned, or UnclaimedNodesError (SGK120)."""
     left = sorted(compress(state.order, state.free))
     if not passes.claims:
         left = sorted(state.order)

@@ -109,10 +109,8 @@ def _required_by(distribution: str) -> list[str]:
 def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | None:
     """Return the placement that a selection names, or that is kept for ``auto``; None if none is.
 
-    What is kept is passed over where one of its backends cannot be used now.
-
-    Raises:
-        ConfigError: A plan file that is named cannot be read (SGK124).
+    What is kept is passed over where one of its backends cannot be used now; a plan file that is
+    named and cannot be read is a ConfigError (SGK124).
     """
     choice = settings.auto
     if choice is None:

@@ -121,11 +121,7 @@ class Placement:
 
 
 def save_regions(partitioning: PartitioningData, path: Path) -> None:
-    """Write the regions of a partitioning into a plan file.
-
-    Raises:
-        ConfigError: The file cannot be written, or an option is no plain data (SGK124).
-    """
+    """Write regions into a plan file; ConfigError (SGK124) if it cannot hold them."""
     graph = partitioning.graph
     regions = tuple(
         PlacedRegion(
@@ -179,12 +175,7 @@ def _reason(error: OSError | ValueError | RecursionError) -> str:
 
 
 def placement_of(text: str | bytes) -> Placement:
-    """Return the placement in the text of a plan file.
-
-    Raises:
-        ValueError: There is none.
-        RecursionError: It is nested too deeply.
-    """
+    """Return the placement in a text; ValueError if it has none, RecursionError if too deep."""
     read = json.loads(text)
     if not isinstance(read, dict) or read.pop("format", None) != _FORMAT:
         raise ValueError(f"it has no 'format' that is {_FORMAT}")

@@ -42,15 +42,9 @@ def regions_of(partitioning: PartitioningT) -> list[tuple[int, Collection[int]]]
 
 
 def regrouped(partitioning: PartitioningT, regions: Regions) -> PartitioningT:
-    """Return a partitioning with other regions, each checked.
+    """Return a partitioning with other regions; ConfigError (SGK123) for a circle or a refusal.
 
-    Args:
-        partitioning: Whose properties compile the regions.
-        regions: Nodes of every region, in any order; where ``Constant`` nodes go is found anew.
-
-    Raises:
-        ConfigError: Regions would wait on each other in a circle, or a property refuses one or
-            what crosses its edge (SGK123).
+    ``regions``: Nodes in any order; where ``Constant`` nodes go is found anew.
     """
     state = PartitionState(partitioning.graph, partitioning.passes.claims)
     for claim, nodes in regions:
@@ -95,12 +89,7 @@ def _require_accepted(state: PartitionState, made: Iterable[Cut]) -> None:
 
 
 def merged(partitioning: PartitioningT, ids: Sequence[str]) -> PartitioningT:
-    """Return the partitioning with some subgraphs of one backend as one.
-
-    Raises:
-        ConfigError: As ``regrouped``; or there is no such subgraph, or they are of several backends
-            (SGK123).
-    """
+    """Return the partitioning with some subgraphs of one backend as one, as ``regrouped``."""
     places = sorted({partitioning.place_of(one) for one in ids})
     backends = dict.fromkeys(partitioning.subgraphs[place].backend for place in places)
     if len(backends) > 1:

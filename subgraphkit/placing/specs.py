@@ -321,12 +321,7 @@ def _refused(name: str) -> None:
 
 
 def read_members(text: str | bytes, known: Collection[str]) -> dict[str, Any]:
-    """Read the members of a spec.
-
-    Raises:
-        ConfigError: It is of another schema, has members that are not known or there twice, or is
-            no spec (SGK193).
-    """
+    """Read the members of a spec; ConfigError (SGK193) if it is none of this schema."""
     try:
         members = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refused)
     except ConfigError:

@@ -55,10 +55,8 @@ def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
 def tuned(bound: BoundModel, progress: Progress | None) -> Partitioning:
     """Measure here and now, and return the partitioning that won.
 
-    Where no arrays can be made up for the inputs nothing is measured, with a warning.
-
-    Raises:
-        KeyboardInterrupt: It was stopped; the best so far is kept in the cache.
+    Where no arrays can be made up for the inputs nothing is measured, with a warning. The best so
+    far is kept in the cache when KeyboardInterrupt stops it.
     """
     try:
         found = tune(bound, seconds=bound.settings.tune_seconds, progress=progress).placement

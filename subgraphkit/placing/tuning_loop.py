@@ -86,12 +86,7 @@ class TuningLoop:
         self._complete = True
 
     def run(self) -> Placement:
-        """Measure, and return the placement that won with the figures.
-
-        Raises:
-            BackendUnavailableError: No backend can run the model (SGK104).
-            KeyboardInterrupt: It was stopped before anything was measured.
-        """
+        """Measure, and return the placement that won; BackendUnavailableError (SGK104) if none."""
         with self._run:
             try:
                 self._open_alone()

@@ -176,9 +176,7 @@ def skeleton_of(
 ) -> tuple[onnx.ModelProto, Stored]:
     """Separate a model from its large constants, which become inputs in their place.
 
-    Raises:
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK215).
-        CallerError: A weight is missing or does not fit (SGK231).
+    Raises InvalidModelError (SGK202 to SGK215) for the model, CallerError (SGK231) for a weight.
     """
     outside: dict[str, Initializer] = {}
     if isinstance(source, onnx.ModelProto) and weights is not None:

@@ -32,11 +32,8 @@ def is_quantized(draft: Draft) -> bool:
 def make_symmetric(draft: Draft) -> int:
     """Let every uint8 with the zero point 128 be the int8 with the zero point 0 that it equals.
 
-    Both hold ``(q - 128) * scale`` for 256 values of ``q``, so nothing is lost.
-
-    Raises:
-        UnsupportedModelError: A zero point is not constant, or is neither 0 of int8 nor 128 of
-            uint8, so no symmetric int8 stands for the same numbers (SGK235).
+    Both hold ``(q - 128) * scale`` for 256 values of ``q``, so nothing is lost. Any other zero
+    point, or one that is computed, is an UnsupportedModelError (SGK235).
     """
     points = {id(node): _zero_point(node, draft) for node in draft.nodes if _is_pair(node)}
     unsigned = [

@@ -120,11 +120,9 @@ def read_elsewhere(plan: Plan, step: Step) -> frozenset[str]:
 
 
 def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
-    """Return a function from a caller's places for outputs to those given to operators.
+    """Return a function from places for outputs to those for operators.
 
-    Raises:
-        InputError: From the returned function: an output is wanted on a device that the operator
-            which computes it does not run on (SGK145).
+    It raises InputError (SGK145) for a device that the operator behind an output does not run on.
     """
     makers, left, names = _makers(plan), left_on_device(plan), plan.graph.outputs
     in_place = cache(partial(find_outputs_in_place, plan))  # few callers share memory

@@ -168,11 +168,7 @@ class SymbolCheck:
         self._symbols = dict(symbols)
 
     def __call__(self, *arrays: Any) -> None:
-        """Check the admitted inputs.
-
-        Raises:
-            InputError: Two dimensions of the same name differ, and the model is strict (SGK140).
-        """
+        """Check the admitted inputs; if strict, InputError (SGK140) if sizes of a name differ."""
         shapes = dict(zip(self._graph.inputs, (array.shape for array in arrays), strict=True))
         for symbol, places in tuple(self._symbols.items()):
             first = places[0]

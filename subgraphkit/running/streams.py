@@ -44,12 +44,9 @@ def patience(timeout: float | None) -> float | None:
 
 
 async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
-    """Wait for results while the event loop goes on; when nobody waits any more, they are dropped.
+    """Wait for results while the event loop goes on; dropped when nobody waits any more.
 
-    ``timeout``: Seconds to wait; None for as long as it takes.
-
-    Raises:
-        RunTimeoutError: They are not there in time (SGK138).
+    ``timeout``: Seconds to wait before RunTimeoutError (SGK138); None for as long as it takes.
     """
     import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
 

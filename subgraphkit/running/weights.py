@@ -90,11 +90,8 @@ class Weights:
     def brought(self, plan: Plan) -> Plan:
         """Hand the weights of today to the operators of another plan that have older ones.
 
-        Returns:
-            The plan with recompiled operators in place; the others stay open.
-
-        Raises:
-            WeightUpdateError: An operator cannot take them (SGK133); all have their old ones.
+        Return the plan with recompiled operators; the others stay open, and all have their old
+        weights after a WeightUpdateError (SGK133).
         """
         renewed = {name: stored for name, stored in self._current.items() if stored.version}
         touched: list[_Touched] = []
@@ -182,13 +179,9 @@ def _copy(stored: Initializer) -> _Array:
 def _handed(
     plan: Plan, renewed: Mapping[str, Initializer], touched: list[_Touched]
 ) -> tuple[Plan, dict[str, str]]:
-    """Hand new weights to the operators that use them and do not have them yet.
+    """Hand out new weights to who lacks them; WeightUpdateError (SGK133) if one cannot take them.
 
-    Returns:
-        The plan with recompiled operators in place, and what happened by subgraph id.
-
-    Raises:
-        WeightUpdateError: An operator cannot take them (SGK133).
+    Return the plan with recompiled operators in place, and what happened by subgraph id.
     """
     outcome: dict[str, str] = {}
     steps = list(plan.steps)

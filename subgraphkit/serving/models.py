@@ -100,9 +100,6 @@ class Models:
         """Make sure that every model answers, or one of them.
 
         A model that just answered a request does, and so does one that nobody can make inputs for.
-
-        Raises:
-            SubgraphkitError: As for ``find`` and ``InferenceSession.ping``.
         """
         asked = [self.find(name)] if name else list(self._served.values())
         with ExitStack() as uses:  # of all at once, lest an exchange closes the last of them

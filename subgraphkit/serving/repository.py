@@ -11,12 +11,7 @@ _ENDINGS = (".json", ".onnx", "")
 
 
 async def change(models: Models, verb: str, name: str) -> None:
-    """Load or unload a model.
-
-    Raises:
-        InputError: The server has no such folder, or there is no such model in it (SGK341).
-        SubgraphkitError: The model cannot be opened.
-    """
+    """Load or unload a model; InputError (SGK341) if there is no such folder, or none in it."""
     if models.folder is None:
         hint = "Deploy it with the models that you want, or with one replica and a repository."
         refuse(400, f"to {verb} a model is the deployment's, which names no repository", hint)

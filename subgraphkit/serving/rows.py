@@ -58,13 +58,7 @@ class Rows:
             _refuse(f"the result would have two columns {twice[0]!r}", hint)
 
     def __call__(self, table: _Columns) -> dict[str, Any]:
-        """Return the columns that are kept and those that are computed.
-
-        Raises:
-            InputError: A column is missing, has gaps or rows of different shapes, or an output has
-                not as many rows (SGK340).
-            SubgraphkitError: As for ``run``.
-        """
+        """Return columns kept and computed; InputError (SGK340) if one is missing or uneven."""
         kept = {name: _column(table, name) for name in self._keep}
         feeds = {
             name: _dense(_column(table, column), column) for name, column in self.columns.items()

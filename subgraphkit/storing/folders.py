@@ -34,11 +34,7 @@ def default_cache_dir() -> Path:
 
 
 def default_state_dir() -> Path:
-    """Return the folder for the key that signs engines; never inside a cache that may be moved.
-
-    Raises:
-        CacheError: The home directory is not known (SGK151).
-    """
+    """Return the folder for the key, never inside a cache; CacheError (SGK151) without a home."""
     return _place("state")
 
 
@@ -75,12 +71,7 @@ def _place(kind: Literal["cache", "state"]) -> Path:
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder for this user alone, or check that an existing one can be trusted.
-
-    Raises:
-        CacheError: It is a link, belongs to somebody else or can be written by others (SGK150), or
-            cannot be made or looked at (SGK151).
-    """
+    """Make a folder of this user alone; CacheError if untrusted (SGK150) or not made (SGK151)."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -100,13 +91,9 @@ def private_folder(folder: Path) -> Path:
 def ownership_problem(
     path: Path, status: os.stat_result, *, owners: Collection[int] = (), whole: Path | None = None
 ) -> tuple[str, str] | None:
-    """Say who else could have written a file or a folder.
+    """Say who else could have written a file or a folder, and how to mend it; None if nobody could.
 
     ``whole``: The folder that is to be mended with all that is in it; None for the path alone.
-
-    Returns:
-        What is wrong and how to mend it, in words; None if nobody could, or the system has no
-        owners and modes.
     """
     if not HAS_OWNERS:
         return None

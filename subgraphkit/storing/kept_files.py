@@ -258,13 +258,7 @@ def is_machine_fault(said: BaseException | str) -> bool:
 
 
 def forget_answers(cache_dir: Path | None) -> int:
-    """Remove the answers that backends keep in files; their other files stay.
-
-    ``cache_dir``: The folder of the cache; None for the default.
-
-    Raises:
-        CacheError: The home directory is not known (SGK151).
-    """
+    """Remove the answers that backends keep in files; CacheError (SGK151) without a home."""
     removed = 0
     above = (cache_dir or default_cache_dir()) / BACKENDS
     for path in (

@@ -190,14 +190,9 @@ def _may_match(level: int, only: str | Collection[str]) -> bool:
 
 
 def subject_of(backend: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a backend so that another process finds it.
+    """Return the arguments of ``Subject``, as JSON has them, so that another process finds it.
 
-    Returns:
-        The arguments of ``Subject``, as JSON has them.
-
-    Raises:
-        ConfigError: It cannot be described, or the selection cannot be read (SGK310, SGK107).
-        BackendNotFoundError: No backend of that name is installed (SGK101, SGK102).
+    Raises ConfigError (SGK107, SGK310) if it cannot; BackendNotFoundError (SGK101, SGK102).
     """
     if isinstance(backend, type):
         return {"target": _place(backend), "options": dict(options)}

@@ -41,11 +41,7 @@ def usual_models() -> Sequence[ProbeModel]:
 
 
 def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
-    """Return the first model of which the backend takes a node: a usual one, or of its claims.
-
-    Raises:
-        Stopped: It takes none of any (``UNCLAIMED``), or fails when it is asked.
-    """
+    """Return a usual or claimed model with a node the backend takes; Stopped if it takes none."""
     images = max(1, rows // _ROWS_PER_IMAGE)
     for probe in _usual_first(subject):
         larger = probe.with_rows(rows if len(probe.shape) < _AXES_OF_PICTURES else images)
@@ -146,11 +142,7 @@ def _with(weights: Iterable[str], found: re.Match[str]) -> str:
 
 
 def substitution_of(subject: Subject) -> Substitution | None:
-    """Return how to write an edge case with what a backend takes, led by what it is made for.
-
-    Raises:
-        Stopped: It takes nothing, and failed when it was asked.
-    """
+    """Return how to write an edge case with what a backend takes, led by what it is made for."""
     claims = sorted(subject.claims, key=lambda probe: (not probe.variant.is_heavy, probe.times))
     if not claims:
         return None

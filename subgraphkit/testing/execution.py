@@ -106,8 +106,7 @@ def carry_out_all(cases: Iterable[Case], subject: Subject) -> Iterator[Finding]:
 def carry_out_in_one_model(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
     """Carry cases out in one model, and those alone of which the backend takes nothing there.
 
-    Returns:
-        The findings, in order; None if something was not right.
+    Returned are the findings, in order; None if something was not right.
     """
     started = time.perf_counter()
     try:

@@ -43,12 +43,7 @@ _Floats = npt.NDArray[np.float32]
 
 
 def light_model_path(name: str) -> Path:
-    """Return the file of a network in the installed onnx wheel.
-
-    Raises:
-        ValueError: There is no network of that name.
-        FileNotFoundError: This build of onnx comes without its backend tests.
-    """
+    """Return the file of a network of onnx; ValueError, FileNotFoundError if none is here."""
     if name not in LIGHT_MODELS:
         raise ValueError(f"no network {name!r}; there are {', '.join(LIGHT_MODELS)}")
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -59,15 +54,11 @@ def light_model_path(name: str) -> Path:
 
 
 def seeded_model(name: str, seed: int = 0, *, opset: int | None = None) -> onnx.ModelProto:
-    """Return a network with random weights in the place of its constants.
+    """Return a network with random weights in the place of its constants, as ``light_model_path``.
 
     Weights of Conv and Gemm are drawn from N(0, sqrt(2 / fan in)), scales of normalisations around
     1 (around 0.5 where a residual branch ends, or the sum would grow with every block), variances
     around 1, means and biases around 0. The same name and seed give the same weights everywhere.
-
-    Raises:
-        ValueError: There is no network of that name.
-        FileNotFoundError: This build of onnx comes without its backend tests.
     """
     model = onnx.load(light_model_path(name))
     filler = _Filler(model.graph, np.random.default_rng(seed), _LAST_GAINS.get(name, 1))

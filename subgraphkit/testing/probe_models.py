@@ -234,16 +234,11 @@ Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]
 
 
 def models_claimed(ask: Ask) -> tuple[ProbeModel, ...]:
-    """Find out what a backend takes; nothing is compiled.
+    """Find out what a backend takes whole, or else in part; nothing is compiled.
 
     Every variant is offered in its usual type and shape. If it takes none, they are offered in
-    others until it takes something; and so is what computes most, if it takes little of that.
-
-    Returns:
-        What it takes whole; or, if there is no such thing, what it takes a part of.
-
-    Raises:
-        Exception: What the backend raised first when it was asked, if it takes nothing.
+    others until it takes something; and so is what computes most, if it takes little of that. If it
+    takes nothing, what it raised first when it was asked is raised.
     """
     asking = _Patient(ask)
     taken = _probes_taken(asking)

@@ -122,9 +122,7 @@ class SessionSettings:
     ) -> Any:
         """Open an ``onnxruntime.InferenceSession`` that never changes its providers by itself.
 
-        Raises:
-            Exception: What ONNX Runtime raises.
-            BackendUnavailableError: A provider is in the build but does not load (SGK104).
+        A provider that does not load is a BackendUnavailableError (SGK104).
         """
         chosen = self._session_options()
         chosen.add_session_config_entry(_RECORD, "1")

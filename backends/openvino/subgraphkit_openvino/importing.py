@@ -76,12 +76,7 @@ def number_nodes(graph: onnx.GraphProto, subgraph: Subgraph) -> None:
 
 
 def import_model(written: Written, *, partially: bool = False) -> Any:
-    """Convert a written subgraph.
-
-    Raises:
-        IgnoredInputsError: The importer made something that does not read all inputs.
-        Exception: Whatever else the importer raises.
-    """
+    """Convert a written subgraph; IgnoredInputsError if not all inputs are read then."""
     importer = library.frontend()
     source = importer.load(io.BytesIO(written.proto.SerializeToString()))
     model = importer.convert_partially(source) if partially else importer.convert(source)

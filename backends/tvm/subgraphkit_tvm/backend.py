@@ -49,12 +49,9 @@ class TvmProperty(SubgraphProperty):
     def create_operator(
         self, subgraph: Subgraph, context: BindContext[Options]
     ) -> SubgraphOperator:
-        """Compile a region.
+        """Compile a region; Unsupported names the nodes that do not compile by themselves, if any.
 
-        Raises:
-            Unsupported: TVM cannot compile it; names the nodes that it cannot compile by
-                themselves, if there are any.
-            BackendUnavailableError: Tuning is asked for and cannot be done here (SGK104).
+        Tuning that cannot be done here is a BackendUnavailableError (SGK104).
         """
         tune = make_tuner(context)
         with context.progress.stopping(raise_here(KeyboardInterrupt)):
@@ -135,12 +132,7 @@ class TvmBackend(Backend[Options]):
     def deserialize(
         self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
     ) -> SubgraphOperator:
-        """Load code and prepare the weights of the subgraph for it.
-
-        Raises:
-            ValueError: The bytes are damaged or not of this backend.
-            Exception: The code cannot be loaded here.
-        """
+        """Load code and prepare the weights for it; ValueError if damaged or another's."""
         library = unpack(blob)
         return _operator(Engine(load_library(library), library), subgraph, context.threads)
 

@@ -58,12 +58,7 @@ def weight_names(subgraph: Subgraph) -> tuple[str, ...]:
 
 
 def import_region(subgraph: Subgraph) -> RelaxRegion:
-    """Import a region with its weights as parameters.
-
-    Raises:
-        ImportRefusedError: A type is other than the bound graph says.
-        Exception: Whatever the importer raises.
-    """
+    """Import a region, weights as parameters; ImportRefusedError if a type is not the graph's."""
     weights = weight_names(subgraph)
     model = parametrised(subgraph, weights)
     return import_model(
@@ -99,12 +94,7 @@ def import_model(
     weights: tuple[str, ...],
     outputs: Mapping[str, ValueType | None],
 ) -> RelaxRegion:
-    """Import a model whose weights are inputs, and hold the result against the types known.
-
-    Raises:
-        ImportRefusedError: A type is other than said.
-        Exception: Whatever the importer raises.
-    """
+    """Import a model whose weights are inputs; ImportRefusedError if a type is other than said."""
     with quiet():
         module = tvm(_FRONTEND).from_onnx(model)
     main = module["main"].with_attr("num_input", input_count)

@@ -27,11 +27,7 @@ def unpack(blob: bytes) -> bytes:
 
 
 def link(executable: Any) -> bytes:
-    """Link what TVM compiled into a shared library, with the C compiler of the machine.
-
-    Raises:
-        Exception: There is none, or it fails.
-    """
+    """Link what TVM compiled into a shared library, if the machine's C compiler does."""
     with tempfile.TemporaryDirectory(prefix="subgraphkit-tvm-") as folder:
         path = Path(folder) / "engine.so"
         executable.export_library(str(path))

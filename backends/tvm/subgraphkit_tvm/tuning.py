@@ -42,12 +42,7 @@ Advance = Callable[[int], None]
 
 
 def require_tunable(backend: str, options: Options) -> None:
-    """Check that tuning can be done as the options ask, as far as can be seen at once.
-
-    Raises:
-        BackendUnavailableError: Libraries that tuning needs are missing (SGK104).
-        OptionError: No directory is given (SGK112).
-    """
+    """Refuse tuning without libraries (SGK104) or a directory (OptionError, SGK112)."""
     if options.tuning == "none":
         return
     missing = [name for name in _NEEDED if find_spec(name) is None]

@@ -27,12 +27,7 @@ def distribution_of(name: str) -> str:
 
 
 def write_package(name: str, folder: Path) -> list[Path]:
-    """Write the package of a new backend.
-
-    Raises:
-        CallerError: No new backend may be called that (SGK330); the folder holds something already,
-            or cannot be written to (SGK331).
-    """
+    """Write a new backend's package; CallerError for its name (SGK330) or folder (SGK331)."""
     if problem := _objection(name):
         raise CallerError(
             "SGK330",

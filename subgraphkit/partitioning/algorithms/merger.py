@@ -205,9 +205,8 @@ class Merger:
     ) -> tuple[int, list[int] | None]:
         """Look for a way from one node to the other over nodes between them.
 
-        Returns:
-            ``BLOCKED`` or ``SEPARATED`` and None if there is one; 0 and the nodes met if there is
-            none; 0 and None if that could not be told within ``reach``.
+        It is ``BLOCKED`` or ``SEPARATED`` and None if there is one; 0 and the nodes met if there is
+        none; 0 and None if that could not be told within ``reach``.
         """
         label, claimed = self._order.label, self._claimed
         low, high = label[first], label[second]

@@ -183,12 +183,9 @@ def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contracti
 
 
 def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int]:
-    """Return the indices of ``groups`` in an order in which they can run.
+    """Return the indices of ``groups`` in an order in which they can run; else CyclicGroupsError.
 
     Of the groups that could come next, the one whose first unit is smallest does.
-
-    Raises:
-        CyclicGroupsError: If the groups would wait on each other.
     """
     home, leaders = _numbered(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))

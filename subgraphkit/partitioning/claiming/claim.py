@@ -208,9 +208,8 @@ def _groups(
 ) -> tuple[list[Sequence[int]], list[Sequence[int]], frozenset[int]]:
     """Ask for the sets of nodes to be kept together.
 
-    Returns:
-        Those that can be claimed; what is left of those of which a node was claimed before; and the
-        ranks of those that do not hang together by themselves.
+    Returned are those that can be claimed; what is left of those of which a node was claimed
+    before; and the ranks of those that do not hang together by themselves.
     """
     named: list[Sequence[int]] = []
     parted: list[Sequence[int]] = []

@@ -123,9 +123,8 @@ class PartitionState:
     ) -> tuple[ContractedGraph, list[Sequence[int]]]:
         """Contract the claimed regions, the atoms and the groups of a property.
 
-        Returns:
-            The graph, and those groups and atoms that cannot stay together because a path leaves
-            and comes back; they are not contracted.
+        Not contracted, and returned with the graph, are those groups and atoms that cannot stay
+        together because a path leaves and comes back.
         """
         claimed = [region.ranks for region in self.regions]
         joined = united([*(atom for atom in self.atoms if self.free[atom[0]]), *groups])

@@ -47,9 +47,8 @@ def divide(pass_: Pass, labels: Sequence[int], *, from_start: bool = False) -> D
 def merge(pass_: Pass, grown: Grown) -> tuple[list[list[int]], int, bool]:
     """Make regions of what selectors took.
 
-    Returns:
-        The regions by rank, a bound below which no division of the same nodes by the property's
-        rule can go, and whether every possible merge was tried.
+    Returned are the regions by rank, a bound below which no division of the same nodes by the
+    property's rule can go, and whether every possible merge was tried.
     """
     connectivity = pass_.asked.claim.property.connectivity
     if connectivity == "any" and not grown.whole:
@@ -102,10 +101,9 @@ def _pieces(pass_: Pass, region: list[int], limit: int) -> list[list[int]]:
 def divide_one(pass_: Pass, ranks: Sequence[int]) -> tuple[list[list[int]], list[int], int]:
     """Divide one candidate as if there were no others.
 
-    Returns:
-        Its parts, one if it can stay whole; a way that leaves it and comes back, from rank to rank,
-        if there is one, on which two neighbours are joined by an edge or lie in one region claimed
-        before; and the edges looked at.
+    Returned are its parts, one if it can stay whole; a way that leaves it and comes back, from rank
+    to rank, if there is one, on which two neighbours are joined by an edge or lie in one region
+    claimed before; and the edges looked at.
     """
     graph, adjacency = pass_.graph, pass_.graph.adjacency
     inside = {graph.vertex_of[rank] for rank in ranks}

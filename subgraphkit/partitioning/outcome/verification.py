@@ -197,13 +197,10 @@ def verify_edges(
 
 
 def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) -> None:
-    """Check that nothing crosses the edge of a subgraph that its property forbids.
+    """Check that nothing crosses an edge that a property forbids (InternalError).
 
     Only properties that answer ``accept_boundary`` themselves are concerned, and hardly any is
     asked anew: their answers are kept with the partition state.
-
-    Raises:
-        InternalError: A forbidden value crosses.
     """
     for subgraph, value, refusal in forbidden_crossings(state, made):
         raise InternalError(

@@ -48,12 +48,9 @@ def from_json(
     where: str,
     pause: Callable[[], object] = lambda: None,
 ) -> _Array:
-    """Return an array of values in row-major order, flat or nested as the shape says.
+    """Return an array of values in row-major order, flat or nested; else InputError (SGK343).
 
     ``data``: JSON that was found to be such. ``pause``: Called between pieces of it.
-
-    Raises:
-        InputError: There are more values, fewer or others (SGK343).
     """
     if datatype == "BYTES":
         return objects(_texts(data, shape, where), shape)

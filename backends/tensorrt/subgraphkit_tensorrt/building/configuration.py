@@ -18,11 +18,7 @@ _RESIZE: Final = "RUNTIME_ACTIVATION_RESIZE_10_10"
 
 
 def configure(parsed: ParsedNetwork, library: Library, options: Options) -> Any:
-    """Return an ``IBuilderConfig`` for the options, which were checked against the library.
-
-    Raises:
-        CompileError: The library refuses a setting (SGK162), or ignores it (SGK173).
-    """
+    """Return an ``IBuilderConfig``; CompileError if refused (SGK162) or ignored (SGK173)."""
     trt = library.trt
     config = check(parsed.builder.create_builder_config(), "make a builder configuration")
     if options.refittable:

@@ -85,9 +85,6 @@ def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
     """Write a subgraph as the model that is parsed: converted, and in the precision asked for.
 
     To refit an engine, call it again with the new weights: the names are the same.
-
-    Raises:
-        SubgraphkitError: The subgraph cannot be rewritten as asked.
     """
     proto = subgraph.to_model(weights="outside")
     weights: Mapping[str, npt.NDArray[Any]] = outside_weights(proto, subgraph)

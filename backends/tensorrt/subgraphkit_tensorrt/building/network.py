@@ -74,12 +74,7 @@ class ParsedNetwork:
 def parse_model(
     model: PreparedModel, subgraph: Subgraph, library: Library, options: Options
 ) -> ParsedNetwork:
-    """Parse a model, and make sure that what came of it is what the model means.
-
-    Raises:
-        CompileError: The parser does not take it (SGK170), or the network has other inputs or
-            outputs than the model (SGK171).
-    """
+    """Parse a model; CompileError if that fails (SGK170) or changes inputs or outputs (SGK171)."""
     trt = library.trt
     with listening() as lines:
         builder = make_builder(library)

@@ -83,12 +83,7 @@ class TensorRTProperty(SubgraphProperty):
     def create_operator(
         self, subgraph: Subgraph, context: BindContext[Options]
     ) -> SubgraphOperator:
-        """Build the engines of a region.
-
-        Raises:
-            Unsupported: The builder refuses nodes, or the whole.
-            CompileError: It is not the nodes that are at fault, but the machine or an option.
-        """
+        """Build a region's engines; Unsupported if nodes are at fault, else CompileError."""
         filters = self.filters
         try:
             return compile_region(subgraph, filters.library, context)

@@ -53,12 +53,7 @@ class BuilderSetting:
 
 
 def read_settings(trt: Any, given: OptionMapping) -> list[BuilderSetting]:
-    """Read the option ``builder``.
-
-    Raises:
-        OptionError: The library has no such name (SGK160), another option sets it (SGK161), or the
-            value is of another type (SGK111).
-    """
+    """Read the option ``builder``; OptionError (SGK111, SGK160, SGK161) if it cannot be."""
     known = _names(trt) if given else {}
     return [_setting(trt, known, name, value) for name, value in given.items()]
 
@@ -81,11 +76,7 @@ def apply_settings(config: Any, trt: Any, settings: list[BuilderSetting]) -> Non
 
 
 def put(config: Any, attribute: str, value: Any, option: str) -> None:
-    """Set a property and look whether it took: TensorRT clamps or ignores what it cannot do.
-
-    Raises:
-        CompileError: It did not (SGK173).
-    """
+    """Set a property; CompileError (SGK173) if it did not take, as TensorRT clamps or ignores."""
     with listening() as lines:
         try:
             setattr(config, attribute, value)

@@ -20,12 +20,7 @@ _OPEN: Final = "SGK169"
 def compile_region(
     subgraph: Subgraph, library: Library, context: BindContext[Options]
 ) -> SubgraphOperator:
-    """Build the engines of a region now, or at the first run if shapes are unknown.
-
-    Raises:
-        CompileError: The library does not take the region, or cannot build it.
-        OptionError: The options ask for what cannot be.
-    """
+    """Build the engines of a region now, or at the first run if shapes are unknown."""
     return _operator(_plans(subgraph, library, context), subgraph, library, context)
 
 
