@@ -373,7 +373,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Slice": lambda node: _slice(node) or USES["Slice"](node),
         "SpaceToDepth": _space_to_depth,
         "Split": _split,
-        "Squeeze": lambda node: _fed_axes(node) or USES["Squeeze"](node),
+        "Squeeze": _fed_axes,
         "TopK": _top_k,
         "Unique": _unique,
         "com.microsoft::FusedGemm": _fused_gemm,
