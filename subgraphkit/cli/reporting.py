@@ -19,8 +19,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Protocol, TextIO
+from typing import Any, Final, Protocol, Self, TextIO
 
 from subgraphkit import __version__
 from subgraphkit import backend as contract
@@ -76,32 +75,28 @@ def _variable(found: re.Match[str]) -> str:
 class ExitCode(enum.IntEnum):
     """The exit code of a command."""
 
-    OK = 0
-    CHECK_FAILED = 1
-    USAGE = 2
-    BACKEND = 3
-    MODEL = 4
-    UNCLAIMED = 5
-    FAILURE = 6
-    INCOMPLETE = 7
-    BUG = 70
-    INTERRUPTED = 130
+    _value_: int
+    meaning: str
+
+    OK = 0, "all went well"
+    CHECK_FAILED = 1, "a check failed"
+    USAGE = 2, "the command, a setting or an input is wrong"
+    BACKEND = 3, "a backend is missing, broken or incompatible, or cannot run here"
+    MODEL = 4, "the model cannot be read or is not valid"
+    UNCLAIMED = 5, "no backend claims some nodes, or one has less than is required"
+    FAILURE = 6, "a subgraph failed to compile or to run"
+    INCOMPLETE = 7, "it ended too early, or tried too little; what was found is shown"
+    BUG = 70, "a bug in subgraphkit"
+    INTERRUPTED = 130, "interrupted from the keyboard"
+
+    def __new__(cls, number: int, meaning: str = "") -> Self:
+        """Make a code of its number and what it means."""
+        code = int.__new__(cls, number)
+        code._value_, code.meaning = number, meaning
+        return code
 
 
-EXIT_CODES: Final[Mapping[ExitCode, str]] = MappingProxyType(
-    {
-        ExitCode.OK: "all went well",
-        ExitCode.CHECK_FAILED: "a check failed",
-        ExitCode.USAGE: "the command, a setting or an input is wrong",
-        ExitCode.BACKEND: "a backend is missing, broken or incompatible, or cannot run here",
-        ExitCode.MODEL: "the model cannot be read or is not valid",
-        ExitCode.UNCLAIMED: "no backend claims some nodes, or one has less than is required",
-        ExitCode.FAILURE: "a subgraph failed to compile or to run",
-        ExitCode.INCOMPLETE: "it ended too early, or tried too little; what was found is shown",
-        ExitCode.BUG: "a bug in subgraphkit",
-        ExitCode.INTERRUPTED: "interrupted from the keyboard",
-    }
-)
+EXIT_CODES: Final = {code: code.meaning for code in ExitCode}
 
 _KINDS: Final[tuple[tuple[tuple[type[SubgraphkitError], ...], ExitCode], ...]] = (
     ((ModelError, ModelNotFoundError), ExitCode.MODEL),

@@ -59,9 +59,10 @@ class NodeCheck:
     def __init__(self, schema: defs.OpSchema | None, domain: str, op_type: str) -> None:
         self._schema = schema
         self._op_type = op_type
-        self._is_standard = not normal_domain(domain)
+        domain = normal_domain(domain)
+        self._is_standard = not domain
         self._is_constant = op_type == "Constant" and self._is_standard
-        self._has_rules = normal_domain(domain) in _WITH_RULES
+        self._has_rules = domain in _WITH_RULES
         stated: Mapping[str, Any] = schema.attributes if schema is not None else {}
         known = stated.items()
         self._types = {name: one.type.name for name, one in known}

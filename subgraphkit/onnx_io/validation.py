@@ -213,12 +213,11 @@ def _checked_schema(
 ) -> defs.OpSchema | None:
     """Return the schema of an operator; None of one that is somebody's own."""
     domain = normal_domain(node.domain)
-    label = label_of(node, index)
     if domain not in opsets:
         raise InvalidModelError(
             "SGK207",
-            f"{label} is of operator set {_shown(domain)}, which the model does not import "
-            f"(it imports {', '.join(_shown(d) for d in opsets) or 'none'})",
+            f"{label_of(node, index)} is of operator set {_shown(domain)}, which the model does "
+            f"not import (it imports {', '.join(_shown(d) for d in opsets) or 'none'})",
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
@@ -228,7 +227,7 @@ def _checked_schema(
     try:
         return defs.get_schema(node.op_type, opsets[domain], domain)
     except defs.SchemaError as error:
-        raise _unknown_operator(node, label, opsets[domain]) from error
+        raise _unknown_operator(node, label_of(node, index), opsets[domain]) from error
 
 
 def _unknown_operator(node: onnx.NodeProto, label: str, version: int) -> InvalidModelError:
