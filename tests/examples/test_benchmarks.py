@@ -14,16 +14,13 @@ from tests.ready import python_command
 from tests.scripts import BENCHMARKS, load_script, run_child
 
 
-@pytest.mark.parametrize(
-    ("script", "words", "expected"),
-    [
-        ("bench_overhead.py", [], "subgraphkit, checked=False"),
-        ("bench_road.py", ["--nodes", "50"], "50 nodes"),
-        ("bench_models.py", ["--models", "squeezenet", "--reference-runs", "0"], "squeezenet"),
-        ("bench_precision.py", ["--models", "squeezenet"], "fp16 weights"),
-        ("run.py", ["import", "--markdown"], "| import subgraphkit "),
-    ],
-)
+@pytest.mark.parametrize(("script", "words", "expected"), [
+    ("bench_overhead.py", [], "subgraphkit, checked=False"),
+    ("bench_road.py", ["--nodes", "50"], "50 nodes"),
+    ("bench_models.py", ["--models", "squeezenet", "--reference-runs", "0"], "squeezenet"),
+    ("bench_precision.py", ["--models", "squeezenet"], "fp16 weights"),
+    ("run.py", ["import", "--markdown"], "| import subgraphkit "),
+])  # fmt: skip
 def test_a_benchmark_prints_its_table(script, words, expected):
     done = run_child(python_command(str(BENCHMARKS / script), *words, "--repeat", "1"))
     assert expected in done.stdout

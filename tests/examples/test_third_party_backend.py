@@ -1,9 +1,7 @@
 """Backends of others: a selector with a budget, and a distribution."""
 
 import json
-import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -31,8 +29,6 @@ mixed (float[N, 4] x, int64[4] n) => (float[N, 4] y, int64[4] m) <float[4] w = {
     m = Add(n, n)
 }
 """
-
-Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")

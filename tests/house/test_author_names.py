@@ -69,17 +69,14 @@ def test_the_classes_of_the_contract_have_at_most_45_members():
     assert len(members) <= 45, sorted(members)
 
 
-@pytest.mark.parametrize(
-    ("base", "member", "remedy"),
-    [
-        (Backend, {"restore": None}, "deserialize(blob, subgraph, context)"),
-        (Backend, {"deserialize": lambda self, blob, subgraph: None}, "(blob, subgraph, context)"),
-        (Backend, {"loses_nan": frozenset({"Relu"})}, "traits = Traits(loses_nan=...)"),
-        (SubgraphOperator, {"thread_safe": True}, "traits = Traits(thread_safe=...)"),
-        (SubgraphProperty, {"accept_input": None}, "accept_boundary(node, value, side)"),
-        (SubgraphProperty, {"duplicable": None}, "no node is copied"),
-    ],
-)
+@pytest.mark.parametrize(("base", "member", "remedy"), [
+    (Backend, {"restore": None}, "deserialize(blob, subgraph, context)"),
+    (Backend, {"deserialize": lambda self, blob, subgraph: None}, "(blob, subgraph, context)"),
+    (Backend, {"loses_nan": frozenset({"Relu"})}, "traits = Traits(loses_nan=...)"),
+    (SubgraphOperator, {"thread_safe": True}, "traits = Traits(thread_safe=...)"),
+    (SubgraphProperty, {"accept_input": None}, "accept_boundary(node, value, side)"),
+    (SubgraphProperty, {"duplicable": None}, "no node is copied"),
+])  # fmt: skip
 def test_a_class_that_defines_what_left_the_contract_is_told_so(base, member, remedy):
     with pytest.raises(BackendIncompatibleError, match=next(iter(member))) as raised:
         type("Old", (base,), member)

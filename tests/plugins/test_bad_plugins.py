@@ -105,20 +105,17 @@ def test_a_bind_imports_the_plugins_it_names_and_no_others(run_program: RunProgr
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "timeout_seconds", "state", "code", "text"),
-    [
-        ("good_class", 60.0, "ok", "", ""),
-        ("good_hooks", 60.0, "ok", "", ""),
-        ("no_device", 60.0, "unavailable", "SGK104", "no imaginary device"),
-        ("systemexit", 60.0, "error", "SGK103", "this is not a program"),
-        ("conflict", 60.0, "error", "SGK106", "several distributions"),
-        ("zzz", 60.0, "error", "SGK102", "unknown backend 'zzz'"),
-        ("a b", 60.0, "error", "SGK107", "did you mean ','?"),
-        ("crash", 60.0, "crash", "SGK320", "SIGABRT"),
-        ("slow_import", 2.0, "hang", "SGK321", "did not return within 2 s"),
-    ],
-)
+@pytest.mark.parametrize(("name", "timeout_seconds", "state", "code", "text"), [
+    ("good_class", 60.0, "ok", "", ""),
+    ("good_hooks", 60.0, "ok", "", ""),
+    ("no_device", 60.0, "unavailable", "SGK104", "no imaginary device"),
+    ("systemexit", 60.0, "error", "SGK103", "this is not a program"),
+    ("conflict", 60.0, "error", "SGK106", "several distributions"),
+    ("zzz", 60.0, "error", "SGK102", "unknown backend 'zzz'"),
+    ("a b", 60.0, "error", "SGK107", "did you mean ','?"),
+    ("crash", 60.0, "crash", "SGK320", "SIGABRT"),
+    ("slow_import", 2.0, "hang", "SGK321", "did not return within 2 s"),
+])  # fmt: skip
 def test_a_probe_in_a_child_comes_back_whatever_the_plugin_does(
     name: str, timeout_seconds: float, state: str, code: str, text: str, run_program: RunProgram
 ) -> None:

@@ -26,14 +26,11 @@ except sk.SubgraphkitError as error:
 """
 
 
-@pytest.mark.parametrize(
-    ("backend", "remedy"),
-    [
-        ("onnxruntime", "subgraphkit-onnxruntime[cpu]"),
-        ("openvino", "pip install openvino"),
-        ("tvm", "apache-tvm"),
-    ],
-)
+@pytest.mark.parametrize(("backend", "remedy"), [
+    ("onnxruntime", "subgraphkit-onnxruntime[cpu]"),
+    ("openvino", "pip install openvino"),
+    ("tvm", "apache-tvm"),
+])  # fmt: skip
 def test_a_backend_without_its_library_says_what_to_install(backend, remedy):
     pytest.importorskip(f"subgraphkit_{backend}")
     found, claimants, error, *_ = run_child(

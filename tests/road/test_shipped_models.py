@@ -29,14 +29,11 @@ def regions(session):
     return [subgraph.backend for subgraph in session.partitioning.subgraphs]
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [
-        ("*det_infer.onnx", [(1, 64, 96), (3, 96, 64)]),
-        ("*rec_infer.onnx", [(1, 48, 160), (3, 48, 96), (1, 48, 320)]),
-        ("*cls_infer.onnx", [(1, 48, 192), (3, 48, 96), (2, 64, 64)]),
-    ],
-)
+@pytest.mark.parametrize(("name", "sizes"), [
+    ("*det_infer.onnx", [(1, 64, 96), (3, 96, 64)]),
+    ("*rec_infer.onnx", [(1, 48, 160), (3, 48, 96), (1, 48, 320)]),
+    ("*cls_infer.onnx", [(1, 48, 192), (3, 48, 96), (2, 64, 64)]),
+])  # fmt: skip
 def test_text_is_found_turned_and_read_at_any_size(backend, name, sizes):
     path = shipped("rapidocr_onnxruntime", name)
     alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -73,17 +73,14 @@ def test_it_answers_in_json_and_in_binary(served):
         assert np.array_equal(found["z"], -X.reshape(-1, 2, 2))
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "code"),
-    [
-        ("/v2/models/other", b"", 404, "SGK341"),
-        ("/v2/models/doubling/versions/9", b"", 404, "SGK341"),
-        ("/v2/modules", b"", 404, "SGK341"),
-        ("/", b"", 404, "SGK341"),
-        ("/v2/models/doubling/infer", b"{", 400, "SGK343"),
-        ("/v2/models/doubling/infer", b'{"inputs": []}', 400, "SGK142"),
-    ],
-)
+@pytest.mark.parametrize(("path", "body", "status", "code"), [
+    ("/v2/models/other", b"", 404, "SGK341"),
+    ("/v2/models/doubling/versions/9", b"", 404, "SGK341"),
+    ("/v2/modules", b"", 404, "SGK341"),
+    ("/", b"", 404, "SGK341"),
+    ("/v2/models/doubling/infer", b"{", 400, "SGK343"),
+    ("/v2/models/doubling/infer", b'{"inputs": []}', 400, "SGK142"),
+])  # fmt: skip
 def test_what_cannot_be_answered_has_a_status_and_a_code(served, path, body, status, code):
     found, said = ask(served, path, body)
     assert found == status

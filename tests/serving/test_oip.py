@@ -129,19 +129,16 @@ def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone():
     assert (caught.value.code, caught.value.hint) == ("SGK344", "Ask for it as binary data.")
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ([1.0], "is a list; only tensors"),
-        (None, "is a NoneType"),
-        (np.array([1j]), "complex128, which is none of BOOL"),
-        (np.zeros(1, ml_dtypes.float8_e5m2), "float8_e5m2"),
-        (np.zeros(1, np.float16), "FP16, which is not sent in JSON"),
-        (np.array([b"\xff"], object), "bytes that are not UTF-8"),
-        (np.array([1], object), "the element 1, which is no text"),
-        (np.array(["\ud800"], object), "which is no text"),
-    ],
-)
+@pytest.mark.parametrize(("value", "says"), [
+    ([1.0], "is a list; only tensors"),
+    (None, "is a NoneType"),
+    (np.array([1j]), "complex128, which is none of BOOL"),
+    (np.zeros(1, ml_dtypes.float8_e5m2), "float8_e5m2"),
+    (np.zeros(1, np.float16), "FP16, which is not sent in JSON"),
+    (np.array([b"\xff"], object), "bytes that are not UTF-8"),
+    (np.array([1], object), "the element 1, which is no text"),
+    (np.array(["\ud800"], object), "which is no text"),
+])  # fmt: skip
 def test_what_cannot_travel_is_refused(value, says):
     with pytest.raises(InputError, match=says) as caught:
         oip.encode_response(oip.InferenceRequest({}), {"y": value}, "m")

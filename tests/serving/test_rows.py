@@ -61,30 +61,24 @@ def ragged(*rows):
     return {"x": column}
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ({"z": np.zeros((2, 4))}, "there is no column 'x'"),
-        (ragged(np.zeros(4, np.float32), None), "has gaps"),
-        (ragged(np.zeros(4, np.float32), np.zeros(3, np.float32)), "different shapes"),
-        (ragged({}, {}), "no number, text or array"),
-    ],
-)
+@pytest.mark.parametrize(("given", "problem"), [
+    ({"z": np.zeros((2, 4))}, "there is no column 'x'"),
+    (ragged(np.zeros(4, np.float32), None), "has gaps"),
+    (ragged(np.zeros(4, np.float32), np.zeros(3, np.float32)), "different shapes"),
+    (ragged({}, {}), "no number, text or array"),
+])  # fmt: skip
 def test_a_table_that_does_not_fit_is_the_callers_error(models, given, problem):
     with pytest.raises(InputError, match=problem) as caught:
         Rows(session(models, "negation"))(given)
     assert caught.value.code == "SGK340"
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "problem"),
-    [
-        ("negation", {"columns": {"w": "x"}}, "no input 'w'"),
-        ("negation", {"outputs": ["w"]}, "no output 'w'"),
-        ("negation", {"keep": ["y"]}, "two columns 'y'"),
-        ("negation", {"outputs": {"y": "a", "z": "a"}}, "two columns 'a'"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words", "problem"), [
+    ("negation", {"columns": {"w": "x"}}, "no input 'w'"),
+    ("negation", {"outputs": ["w"]}, "no output 'w'"),
+    ("negation", {"keep": ["y"]}, "two columns 'y'"),
+    ("negation", {"outputs": {"y": "a", "z": "a"}}, "two columns 'a'"),
+])  # fmt: skip
 def test_what_a_model_cannot_do_with_rows_is_said_before_any_comes(models, name, words, problem):
     with pytest.raises(InputError, match=problem) as caught:
         Rows(session(models, name), **words)

@@ -63,13 +63,14 @@ def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("g (float x) => (float y) {y = Relu(x)}", "input 'x' is a scalar"),
-    ("g (bfloat16[2] x) => (bfloat16[2] y) {y = Identity(x)}", r"input 'x' is tensor\(bfloat16\)"),
-    ("g (seq(float[N]) x) => (int64 y) {y = SequenceLength(x)}",
+    ("g (float x) => (float y) { y = Relu(x) }", "input 'x' is a scalar"),
+    ("g (bfloat16[2] x) => (bfloat16[2] y) { y = Identity(x) }",
+     r"input 'x' is tensor\(bfloat16\)"),
+    ("g (seq(float[N]) x) => (int64 y) { y = SequenceLength(x) }",
      r"input 'x' is seq\(tensor\(float\)\)"),
-    ("g (float[2] x, int64[K] s) => (float[] y) {y = Reshape(x, s)}",
+    ("g (float[2] x, int64[K] s) => (float[] y) { y = Reshape(x, s) }",
      "the rank of output 'y' is not known"),
-    ("g () => (float[1] y) <float[1] c = {1}> {y = Relu(c)}", "it has no inputs"),
+    ("g () => (float[1] y) <float[1] c = {1}> { y = Relu(c) }", "it has no inputs"),
 ])  # fmt: skip
 def test_a_model_that_triton_cannot_hold_is_refused(spec_of, tmp_path, text, says):
     with pytest.raises(CallerError, match=says) as caught:
@@ -78,18 +79,15 @@ def test_a_model_that_triton_cannot_hold_is_refused(spec_of, tmp_path, text, say
     assert not (tmp_path / "models").exists()
 
 
-@pytest.mark.parametrize(
-    ("how", "says"),
-    [
-        ({"name": "../m"}, "'../m' is no name for it"),
-        ({"name": "m", "version": 0}, "begin at 1"),
-        ({"name": "m", "instances": 0}, "begin at 1"),
-        ({"name": "m", "max_batch": -1}, "max_batch and delay_s at 0"),
-        ({"name": "m", "max_batch": 4}, "cannot be put together in batches"),
-        ({"name": "made"}, "1 exists"),
-        ({"name": "file"}, "cannot be written"),
-    ],
-)
+@pytest.mark.parametrize(("how", "says"), [
+    ({"name": "../m"}, "'../m' is no name for it"),
+    ({"name": "m", "version": 0}, "begin at 1"),
+    ({"name": "m", "instances": 0}, "begin at 1"),
+    ({"name": "m", "max_batch": -1}, "max_batch and delay_s at 0"),
+    ({"name": "m", "max_batch": 4}, "cannot be put together in batches"),
+    ({"name": "made"}, "1 exists"),
+    ({"name": "file"}, "cannot be written"),
+])  # fmt: skip
 def test_an_export_that_makes_no_sense_is_refused(spec_of, tmp_path, how, says):
     (tmp_path / "models" / "made" / "1").mkdir(parents=True)
     (tmp_path / "models" / "file").touch()

@@ -268,15 +268,12 @@ def test_what_follows_a_convolution_is_computed_with_it_and_comes_out_the_same(
         np.testing.assert_array_equal(one, before)
 
 
-@pytest.mark.parametrize(
-    ("body", "more", "steps"),
-    [
-        ("c = Conv(x, w) a = Relu(c) y = Tanh(a)", "c", "Conv Relu Tanh"),
-        ("c = Conv(x, w) a = Relu(c) y = Tanh(a)", "a", "Conv+Relu Tanh"),
-        ("c = Conv(x, w) a = Sigmoid(c) y = Mul(c, a)", "a", "Conv Sigmoid Mul"),
-        ("c = Conv(x, w) a = Relu(c) d = Tanh(c) y = Add(a, d)", "", "Conv Relu Tanh Add"),
-    ],
-)
+@pytest.mark.parametrize(("body", "more", "steps"), [
+    ("c = Conv(x, w) a = Relu(c) y = Tanh(a)", "c", "Conv Relu Tanh"),
+    ("c = Conv(x, w) a = Relu(c) y = Tanh(a)", "a", "Conv+Relu Tanh"),
+    ("c = Conv(x, w) a = Sigmoid(c) y = Mul(c, a)", "a", "Conv Sigmoid Mul"),
+    ("c = Conv(x, w) a = Relu(c) d = Tanh(c) y = Add(a, d)", "", "Conv Relu Tanh Add"),
+])  # fmt: skip
 def test_a_value_that_is_read_elsewhere_ends_the_chain(body, more, steps):
     model = _chained(body, more_outputs=f", float[2, 8, 40, 41] {more}" if more else "")
     compiled, fed = compile_model(model), _fed(model)

@@ -298,15 +298,12 @@ def test_a_cache_may_hold_sequences_of_any_lengths(past, spare, ends):
     agrees("GroupQueryAttention", inputs, [FLOAT] * 3, **more)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "inputs", "told"),
-    [
-        ({"k_quant_type": "PER_TENSOR"}, 7, "only k_quant_type=NONE"),
-        ({"sliding_window_cache": 1}, 7, "only sliding_window_cache=0"),
-        ({"causal": 0, "local_window_size": 2}, 7, "local_window_size, which needs causal=1"),
-        ({}, 15, r"its input 14 \('x14'\): nothing implements it"),
-    ],
-)
+@pytest.mark.parametrize(("attributes", "inputs", "told"), [
+    ({"k_quant_type": "PER_TENSOR"}, 7, "only k_quant_type=NONE"),
+    ({"sliding_window_cache": 1}, 7, "only sliding_window_cache=0"),
+    ({"causal": 0, "local_window_size": 2}, 7, "local_window_size, which needs causal=1"),
+    ({}, 15, r"its input 14 \('x14'\): nothing implements it"),
+])  # fmt: skip
 def test_caches_that_nothing_implements_are_refused(attributes, inputs, told):
     given_ = (_query(FLOAT) + [None] * 5)[:inputs]
     if inputs > 7:

@@ -240,15 +240,12 @@ def test_a_word_outside_the_table_is_an_error():
         compile_model(model).run(feeds)
 
 
-@pytest.mark.parametrize(
-    ("op_type", "attributes", "told"),
-    [
-        ("FusedMatMul", {"gamma": 1.0}, "nothing implements its attribute 'gamma'"),
-        ("Attention", {"num_heads": 1, "do_rotary": 1}, "do_rotary=1: nothing implements it"),
-        ("FusedMatMul", {"dtype": np.int32}, "FusedMatMul of int32: nothing implements it"),
-        ("NGramRepeatBlock", {}, "operator com.microsoft::NGramRepeatBlock: no implementation"),
-    ],
-)
+@pytest.mark.parametrize(("op_type", "attributes", "told"), [
+    ("FusedMatMul", {"gamma": 1.0}, "nothing implements its attribute 'gamma'"),
+    ("Attention", {"num_heads": 1, "do_rotary": 1}, "do_rotary=1: nothing implements it"),
+    ("FusedMatMul", {"dtype": np.int32}, "FusedMatMul of int32: nothing implements it"),
+    ("NGramRepeatBlock", {}, "operator com.microsoft::NGramRepeatBlock: no implementation"),
+])  # fmt: skip
 def test_what_nothing_implements_is_refused(op_type, attributes, told):
     dtype = np.dtype(attributes.pop("dtype", np.float32))
     inputs = [np.ones((2, 2), dtype)] * 2

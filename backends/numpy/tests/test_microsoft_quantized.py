@@ -272,13 +272,10 @@ def _packed(numbers, dtype, k, length, bits, zeros):
 
 @pytest.mark.parametrize("dtype", [FLOAT, HALF], ids=str)
 @pytest.mark.parametrize("sizes", [(64, 16), (70, 32), (33, 16), (128, 128)], ids=str)
-@pytest.mark.parametrize(
-    ("bits", "zeros"),
-    [
-        *((bits, zeros) for bits in (2, 4, 8) for zeros in ("none", "packed")),
-        *((bits, "numbers") for bits in (2, 4)),
-    ],
-)
+@pytest.mark.parametrize(("bits", "zeros"), [
+    *((bits, zeros) for bits in (2, 4, 8) for zeros in ("none", "packed")),
+    *((bits, "numbers") for bits in (2, 4)),
+])  # fmt: skip
 def test_weights_of_a_few_bits_are_unpacked(bits, sizes, zeros, dtype):
     numbers = Numbers()
     inputs = _packed(numbers, dtype, *sizes, bits, zeros)

@@ -60,19 +60,16 @@ def test_convolutions_agree_with_onnxruntime(case, constant, typed):
     compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds))
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {},
-        {"strides": [2, 3], "pads": [1, 0, 1, 2]},
-        {"strides": [2, 2], "output_padding": [1, 1]},
-        {"dilations": [2, 1]},
-        {"strides": [3, 2], "output_shape": [16, 12]},
-        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
-        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
-        {"group": 2},
-    ],
-)
+@pytest.mark.parametrize("attributes", [
+    {},
+    {"strides": [2, 3], "pads": [1, 0, 1, 2]},
+    {"strides": [2, 2], "output_padding": [1, 1]},
+    {"dilations": [2, 1]},
+    {"strides": [3, 2], "output_shape": [16, 12]},
+    {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    {"group": 2},
+])  # fmt: skip
 def test_transposed_convolutions_agree_with_onnxruntime(attributes):
     groups = attributes.get("group", 1)
     check("ConvTranspose", [floats(2, 4, 5, 6), floats(4, 3, 3, 3), floats(3 * groups)], [F32],
@@ -130,15 +127,12 @@ def test_pools_larger_than_a_part_agree_with_onnxruntime(op_type, attributes):
 
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"kernel_shape": [7, 6]},
-        {"kernel_shape": [900, 900], "strides": [900, 900], "ceil_mode": 1},
-        {"kernel_shape": [9, 8], "pads": [1, 1, 1, 1]},
-        {"kernel_shape": [8, 7], "pads": [0, 0, 1, 1]},
-    ],
-)
+@pytest.mark.parametrize("attributes", [
+    {"kernel_shape": [7, 6]},
+    {"kernel_shape": [900, 900], "strides": [900, 900], "ceil_mode": 1},
+    {"kernel_shape": [9, 8], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [8, 7], "pads": [0, 0, 1, 1]},
+])  # fmt: skip
 def test_windows_over_everything_agree_with_onnxruntime(op_type, attributes):
     check(op_type, [floats(2, 64, 7, 6)], [F32], **attributes)
 
@@ -196,15 +190,12 @@ def test_recurrent_layers_agree_with_onnxruntime(case):
     compare(run_onnxruntime(model, feeds), compile_model(model).run(feeds), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("operator", "weights", "shape"),
-    [
-        ("GlobalAveragePool", None, (0, 3, 1, 1)),
-        ("GlobalMaxPool", None, (0, 3, 1, 1)),
-        ("Conv", floats(2, 3, 3, 3), (0, 2, 2, 2)),
-        ("ConvTranspose", floats(3, 2, 3, 3), (0, 2, 6, 6)),
-    ],
-)
+@pytest.mark.parametrize(("operator", "weights", "shape"), [
+    ("GlobalAveragePool", None, (0, 3, 1, 1)),
+    ("GlobalMaxPool", None, (0, 3, 1, 1)),
+    ("Conv", floats(2, 3, 3, 3), (0, 2, 2, 2)),
+    ("ConvTranspose", floats(3, 2, 3, 3), (0, 2, 6, 6)),
+])  # fmt: skip
 def test_an_empty_batch_gives_an_empty_result_of_the_right_shape(operator, weights, shape):
     inputs = [np.zeros((0, 3, 4, 4), F32)] + ([] if weights is None else [weights])
     (y,) = compile_model(node_model(operator, inputs, [inputs[0].dtype]))(*inputs)

@@ -146,14 +146,11 @@ print(property_.library.spins, backend.traits.pool)
 """
 
 
-@pytest.mark.parametrize(
-    ("foreign", "said", "expected"),
-    [
-        ("", "", "False sleeps"),
-        ("libgomp.so.1", "", "True spins"),
-        ("libgomp.so.1", "passive", "False sleeps"),
-    ],
-)
+@pytest.mark.parametrize(("foreign", "said", "expected"), [
+    ("", "", "False sleeps"),
+    ("libgomp.so.1", "", "True spins"),
+    ("libgomp.so.1", "passive", "False sleeps"),
+])  # fmt: skip
 def test_threads_sleep_unless_somebody_else_has_loaded_openmp(foreign, said, expected):
     if not open_library().has_openmp or (foreign and find_library("gomp") is None):
         pytest.skip("no OpenMP of GNU")

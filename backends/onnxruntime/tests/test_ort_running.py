@@ -137,15 +137,12 @@ def test_a_profile_is_written_when_the_session_is_closed(tmp_path):
     operator.close()
 
 
-@pytest.mark.parametrize(
-    ("threads", "shares", "given", "expected"),
-    [
-        (None, False, {}, (0, 0, None)),
-        (3, False, {}, (3, 3, None)),
-        (3, True, {"threads": 2}, (2, 3, "1")),
-        (None, True, {"session_config": ["session.force_spinning_stop=0"]}, (0, 0, "0")),
-    ],
-)
+@pytest.mark.parametrize(("threads", "shares", "given", "expected"), [
+    (None, False, {}, (0, 0, None)),
+    (3, False, {}, (3, 3, None)),
+    (3, True, {"threads": 2}, (2, 3, "1")),
+    (None, True, {"session_config": ["session.force_spinning_stop=0"]}, (0, 0, "0")),
+])  # fmt: skip
 def test_threads_come_from_the_option_or_the_setting_and_sleep_if_processors_are_shared(
     threads, *, shares, given, expected
 ):
@@ -172,14 +169,14 @@ _WRITTEN = "present = ScatterND(past, at, new)"
 
 
 @pytest.mark.parametrize(("body", "in_place", "ends_later"), [
-    (f"{_ROWS}) {{{_WRITTEN}}}", True, 0),
-    (f"{_ROWS}, float[4,2] b) {{{_WRITTEN} b = Neg(past)}}", False, 0),
-    (f"{_ROWS}, int64[2] sizes) {{{_WRITTEN} sizes = Shape(past)}}", True, 0),
-    (f"{_OPEN}) {{{_WRITTEN}}}", True, 0),
-    (f"{_OPEN}) {{both = Concat<axis=1>(at,at) present = ScatterElements(past,both,new)}}", True,
-     0),
-    (f"{_CACHE}) {{present = TensorScatter<axis = 1>(past, new, at)}}", True, 0),
-    (f"{_ROWS}) {{{_WRITTEN}}}", True, 2),
+    (f"{_ROWS}) {{ {_WRITTEN} }}", True, 0),
+    (f"{_ROWS}, float[4,2] b) {{ {_WRITTEN} b = Neg(past) }}", False, 0),
+    (f"{_ROWS}, int64[2] sizes) {{ {_WRITTEN} sizes = Shape(past) }}", True, 0),
+    (f"{_OPEN}) {{ {_WRITTEN} }}", True, 0),
+    (f"{_OPEN}) {{ both = Concat<axis=1>(at,at) present = ScatterElements(past,both,new) }}",
+     True, 0),
+    (f"{_CACHE}) {{ present = TensorScatter<axis = 1>(past, new, at) }}", True, 0),
+    (f"{_ROWS}) {{ {_WRITTEN} }}", True, 2),
 ], ids=["rows", "read once more", "shape", "open", "elements", "cache", "part of it"])  # fmt: skip
 def test_a_cache_in_one_buffer_is_what_two_buffers_are(body, in_place, ends_later):
     model = parsed(f"g {body}", opset=24)

@@ -48,16 +48,13 @@ def test_an_unknown_device_is_an_error_that_lists_the_devices():
         session(parsed(CHAIN), device="TPU")
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        ({"precision": "f8"}, "SGK112"),
-        ({"threads": 0}, "SGK112"),
-        ({"streams": "many"}, "SGK111"),
-        ({"hint": "fast"}, "SGK112"),
-        ({"colour": "red"}, "SGK110"),
-    ],
-)
+@pytest.mark.parametrize(("options", "code"), [
+    ({"precision": "f8"}, "SGK112"),
+    ({"threads": 0}, "SGK112"),
+    ({"streams": "many"}, "SGK111"),
+    ({"hint": "fast"}, "SGK112"),
+    ({"colour": "red"}, "SGK110"),
+])  # fmt: skip
 def test_wrong_options_are_errors(options, code):
     with pytest.raises(OptionError) as caught:
         session(parsed(CHAIN), **options)

@@ -78,16 +78,13 @@ def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(node
 
 
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
-@pytest.mark.parametrize(
-    ("attributes", "opset", "problem"),
-    [
-        ("", 12, "all axes from one on together"),
-        ("<axis=0>", 12, "all axes from one on together"),
-        ("<axis=2>", 12, ""),
-        ("<axis=1>", 13, ""),
-        ("<axis=0> ", 12, ""),
-    ],
-)
+@pytest.mark.parametrize(("attributes", "opset", "problem"), [
+    ("", 12, "all axes from one on together"),
+    ("<axis=0>", 12, "all axes from one on together"),
+    ("<axis=2>", 12, ""),
+    ("<axis=1>", 13, ""),
+    ("<axis=0> ", 12, ""),
+])  # fmt: skip
 def test_a_softmax_over_several_axes_is_refused(operator, attributes, opset, problem):
     shape = "2,1,1" if attributes.endswith(" ") else "2,3,4"
     model = _untyped(
@@ -237,13 +234,10 @@ _LAST_TOKEN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("body", "name", "feed", "beyond"),
-    [
-        (_MESSAGES, "e", [[0, 1, 2], [3, -1, 3]], [[0, 1, 2], [3, 0, 4]]),
-        (_LAST_TOKEN, "i", [[1, 5, 49407, 2]], [[1, 1 << 24, (1 << 24) + 1, 2]]),
-    ],
-)
+@pytest.mark.parametrize(("body", "name", "feed", "beyond"), [
+    (_MESSAGES, "e", [[0, 1, 2], [3, -1, 3]], [[0, 1, 2], [3, 0, 4]]),
+    (_LAST_TOKEN, "i", [[1, 5, 49407, 2]], [[1, 1 << 24, (1 << 24) + 1, 2]]),
+])  # fmt: skip
 def test_fed_integers_are_looked_at_before_a_run(body, name, feed, beyond):
     model = _untyped(body)
     x = _X43 if name == "e" else _X43[None]
@@ -303,13 +297,10 @@ def test_scales_along_an_axis_of_open_size_are_refused(size, problem):
     assert any(problem in one for one in given) if problem else given == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "p = Unsqueeze(i, last) y = GatherND(x, p)",
-        "p = Unsqueeze(i, last) q = Expand(p, wide) y = ScatterElements<axis=0>(x, q, u)",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "p = Unsqueeze(i, last) y = GatherND(x, p)",
+    "p = Unsqueeze(i, last) q = Expand(p, wide) y = ScatterElements<axis=0>(x, q, u)",
+])  # fmt: skip
 def test_fed_indices_along_an_open_axis_are_compared_with_its_size_before_a_run(line, tmp_path):
     model = _untyped(
         "g (float[N,2] x, int64[M] i, float[M,2] u) => (float y) "

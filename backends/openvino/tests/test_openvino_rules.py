@@ -375,10 +375,10 @@ def test_indices_out_of_range_are_an_error_and_not_the_index_they_are_narrowed_t
 
 @pytest.mark.parametrize(("body", "problem"), [
     (_AT["GatherND"].replace("float[5,2]", "float[?,2]"), "of open size"),
-    (_AT["ScatterElements"].replace("{", "{z = Add(i, i)").replace("x, i,", "x, z,"),
+    (_AT["ScatterElements"].replace("{", "{ z = Add(i, i)").replace("x, i,", "x, z,"),
      "which OpenVINO does not check"),
-    ("(float[5] x) => (float y) <int64 i = {4294967296}> {y = Gather(x, i)}", "4294967296"),
-    (_AT["ScatterElements"].replace("{", "{a = Abs(x)"), ""),
+    ("(float[5] x) => (float y) <int64 i = {4294967296}> { y = Gather(x, i) }", "4294967296"),
+    (_AT["ScatterElements"].replace("{", "{ a = Abs(x)"), ""),
 ])  # fmt: skip
 def test_indices_that_nobody_can_check_are_left_to_others(body, problem):
     given = reasons(parsed(f"g {body}"))

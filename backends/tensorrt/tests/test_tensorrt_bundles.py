@@ -5,7 +5,6 @@ What opens them is the double of TensorRT; what builds them without a GPU is Ten
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.library.flavours import Installation, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
 from subgraphkit_tensorrt.running import device as device_module
-
-Machines = Callable[..., Double]
 
 
 def _compatible(level):
@@ -102,14 +99,11 @@ def test_engines_built_while_a_session_ran_are_in_its_bundle(on):
     assert double.violations == []
 
 
-@pytest.mark.parametrize(
-    ("there", "here", "text"),
-    [
-        ({"release": "10.3.0"}, {"release": "10.13.0"}, "built by tensorrt 10.3.0"),
-        ({}, {"gpu": "NVIDIA H100"}, "another GPU"),
-        ({"driver": "13.0"}, {"driver": "12.8"}, "driver here is older"),
-    ],
-)
+@pytest.mark.parametrize(("there", "here", "text"), [
+    ({"release": "10.3.0"}, {"release": "10.13.0"}, "built by tensorrt 10.3.0"),
+    ({}, {"gpu": "NVIDIA H100"}, "another GPU"),
+    ({"driver": "13.0"}, {"driver": "12.8"}, "driver here is older"),
+])  # fmt: skip
 def test_what_is_not_known_to_fit_is_not_loaded(on, monkeypatch, there, here, text):
     on(**there)
     _exported()
@@ -119,14 +113,11 @@ def test_what_is_not_known_to_fit_is_not_loaded(on, monkeypatch, there, here, te
         _session("bundle")
 
 
-@pytest.mark.parametrize(
-    ("here", "options"),
-    [
-        ({"driver": "13.1"}, {}),
-        ({"gpu": "NVIDIA RTX 4090"}, _compatible("SAME_COMPUTE_CAPABILITY")),
-        ({"gpu": "NVIDIA H100"}, _compatible("AMPERE_PLUS")),
-    ],
-)
+@pytest.mark.parametrize(("here", "options"), [
+    ({"driver": "13.1"}, {}),
+    ({"gpu": "NVIDIA RTX 4090"}, _compatible("SAME_COMPUTE_CAPABILITY")),
+    ({"gpu": "NVIDIA H100"}, _compatible("AMPERE_PLUS")),
+])  # fmt: skip
 def test_newer_drivers_and_gpus_of_the_class_built_for_are_taken(on, here, options):
     on()
     _exported(**options)
@@ -180,16 +171,13 @@ def test_what_decides_over_this_machine_is_not_taken_from_a_bundle(on):
 HERE = EngineOrigin("tensorrt;11.4.0;portable", "linux-x86_64-little", "subgraphkit-tensorrt 1")
 
 
-@pytest.mark.parametrize(
-    ("other", "text"),
-    [
-        ("tensorrt_rtx;11.4.0;portable", "tensorrt 11.4.0 is in use"),
-        ("tensorrt;10.3.0;portable", "built by tensorrt 10.3.0"),
-        ("tensorrt;11.4.0.107;portable", "built by tensorrt 11.4.0.107"),
-        ("tensorrt;11.4.0;portable;0123", "plugin"),
-        ("", "tensorrt 11.4.0 is in use"),
-    ],
-)
+@pytest.mark.parametrize(("other", "text"), [
+    ("tensorrt_rtx;11.4.0;portable", "tensorrt 11.4.0 is in use"),
+    ("tensorrt;10.3.0;portable", "built by tensorrt 10.3.0"),
+    ("tensorrt;11.4.0.107;portable", "built by tensorrt 11.4.0.107"),
+    ("tensorrt;11.4.0;portable;0123", "plugin"),
+    ("", "tensorrt 11.4.0 is in use"),
+])  # fmt: skip
 def test_a_fingerprint_that_differs_otherwise_does_not_fit(other, text):
     made = EngineOrigin(other, HERE.system, HERE.implementation)
     answer: Any = engine_fits(made, HERE)

@@ -304,29 +304,23 @@ def test_what_is_learnt_holds_for_the_options_that_shape_the_engine(cache, caplo
     assert forget_answers(cache) > 0
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        ("error: Error Code 1: Cuda Runtime (out of memory)", "memory"),
-        ("error: Error Code 2: OutOfMemory (no further information)", "memory"),
-        ("error: CHECK(status == CUDA_SUCCESS) failed.", "device"),
-        ("error: Error Code 1: Cuda Driver (invalid device context)", "device"),
-        ("warning: Skipping tactic: out of memory", ""),
-        ("error: K exceeds the maximum value allowed", ""),
-    ],
-)
+@pytest.mark.parametrize(("line", "fault"), [
+    ("error: Error Code 1: Cuda Runtime (out of memory)", "memory"),
+    ("error: Error Code 2: OutOfMemory (no further information)", "memory"),
+    ("error: CHECK(status == CUDA_SUCCESS) failed.", "device"),
+    ("error: Error Code 1: Cuda Driver (invalid device context)", "device"),
+    ("warning: Skipping tactic: out of memory", ""),
+    ("error: K exceeds the maximum value allowed", ""),
+])  # fmt: skip
 def test_faults_of_the_machine_are_told_from_those_of_nodes(line, fault):
     assert fault_of_machine([line]) == fault
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "remedy"),
-    [
-        ("error: Error Code 2: OutOfMemory", "SGK176", "Free memory of the device"),
-        ("error: no tactics within workspace limit", "SGK172", "Leave workspace_limit out"),
-        ("error: K exceeds the maximum value allowed", "SGK172", "K exceeds"),
-    ],
-)
+@pytest.mark.parametrize(("line", "code", "remedy"), [
+    ("error: Error Code 2: OutOfMemory", "SGK176", "Free memory of the device"),
+    ("error: no tactics within workspace limit", "SGK172", "Leave workspace_limit out"),
+    ("error: K exceeds the maximum value allowed", "SGK172", "K exceeds"),
+])  # fmt: skip
 def test_a_failure_has_the_code_of_what_is_at_fault(line, code, remedy):
     subgraph = workers(loaded(PRODUCT))
     chosen = options()

@@ -62,15 +62,12 @@ def test_the_driver_tells_the_devices(driver):
 
 
 @needs_compiler
-@pytest.mark.parametrize(
-    ("variables", "problem", "hint"),
-    [
-        ({"STUB_COUNT": "0"}, "there is no NVIDIA GPU", "CUDA_VISIBLE_DEVICES"),
-        ({"STUB_STATUS": "100"}, "cuInit returned 100 (CUDA_ERROR_STUB)", "CUDA_VISIBLE_DEVICES"),
-        ({"STUB_STATUS": "3"}, "cuInit returned 3", "spawn"),
-        ({"STUB_STATUS": "999"}, "cuInit returned 999", "nvidia-smi"),
-    ],
-)
+@pytest.mark.parametrize(("variables", "problem", "hint"), [
+    ({"STUB_COUNT": "0"}, "there is no NVIDIA GPU", "CUDA_VISIBLE_DEVICES"),
+    ({"STUB_STATUS": "100"}, "cuInit returned 100 (CUDA_ERROR_STUB)", "CUDA_VISIBLE_DEVICES"),
+    ({"STUB_STATUS": "3"}, "cuInit returned 3", "spawn"),
+    ({"STUB_STATUS": "999"}, "cuInit returned 999", "nvidia-smi"),
+])  # fmt: skip
 def test_a_driver_that_cannot_be_used_is_told_with_a_hint(driver, variables, problem, hint):
     said = _asked(driver, **variables)
     assert problem in said

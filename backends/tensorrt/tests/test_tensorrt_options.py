@@ -66,16 +66,13 @@ def test_ranges_are_read_from_numbers_and_from_text():
     assert ranges.inputs == {"x": ((1, 3), (4, 3), (8, 3))}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"batch": [(1, 1, 1), (1, 8, 32)], "seq": 128},
-        {"batch": [[1], [1, 8, 32]], "seq": [128]},
-        {"batch": [1, (1, 8, 32)], "seq": ("128",)},
-        "batch=1|1x8x32;seq=128",
-        "batch=1x1x1|1x8x32;seq=128|128",
-    ],
-)
+@pytest.mark.parametrize("given", [
+    {"batch": [(1, 1, 1), (1, 8, 32)], "seq": 128},
+    {"batch": [[1], [1, 8, 32]], "seq": [128]},
+    {"batch": [1, (1, 8, 32)], "seq": ("128",)},
+    "batch=1|1x8x32;seq=128",
+    "batch=1x1x1|1x8x32;seq=128|128",
+])  # fmt: skip
 def test_a_dimension_may_have_several_ranges(given):
     if isinstance(given, dict):
         given = {name: one if isinstance(one, Sequence) else [one] for name, one in given.items()}
@@ -109,18 +106,15 @@ def test_settings_of_the_builder_are_those_of_the_library_at_hand(release):
         _settings(release, {"max_num_tactics": 8})
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "code", "said", "hint"),
-    [
-        ("max_tactics", 8, "SGK160", "did you mean 'max_num_tactics'?", "SPARSE_WEIGHTS, "),
-        ("progress_monitor", 1, "SGK160", "which the backend decides", "It has: "),
-        ("STRIP_PLAN", True, "SGK160", "which the backend decides", "It has: "),
-        ("TF32", False, "SGK161", "which an option sets", "Use the option tf32."),
-        ("SPARSE_WEIGHTS", "often", "SGK111", "SPARSE_WEIGHTS the value 'often'", ""),
-        ("TACTIC_DRAM", 1.5, "SGK111", "expected a number of bytes", ""),
-        ("tiling_optimization_level", "EXTREME", "SGK111", "one of NONE, FAST, MODERATE", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "code", "said", "hint"), [
+    ("max_tactics", 8, "SGK160", "did you mean 'max_num_tactics'?", "SPARSE_WEIGHTS, "),
+    ("progress_monitor", 1, "SGK160", "which the backend decides", "It has: "),
+    ("STRIP_PLAN", True, "SGK160", "which the backend decides", "It has: "),
+    ("TF32", False, "SGK161", "which an option sets", "Use the option tf32."),
+    ("SPARSE_WEIGHTS", "often", "SGK111", "SPARSE_WEIGHTS the value 'often'", ""),
+    ("TACTIC_DRAM", 1.5, "SGK111", "expected a number of bytes", ""),
+    ("tiling_optimization_level", "EXTREME", "SGK111", "one of NONE, FAST, MODERATE", ""),
+])  # fmt: skip
 @needs_rtx
 def test_a_setting_that_the_library_does_not_have_or_take_is_refused(name, value, code, said, hint):
     with pytest.raises(OptionError) as caught:
@@ -139,34 +133,31 @@ def test_no_option_is_without_effect():
     assert TABLE.keys() - named == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("trt_fp16_enable", "true", "trt_fp16_enable is precision=fp16 here"),
-        ("trt_bf16_enable", 1, "precision=bf16"),
-        ("trt_int8_enable", "True", "precision=int8"),
-        ("trt_cuda_graph_enable", True, "cuda_graphs=auto"),
-        ("trt_engine_hw_compatible", True, "builder=hardware_compatibility_level=AMPERE_PLUS"),
-        ("trt_min_subgraph_size", 5, "trt_min_subgraph_size is min_subgraph_nodes=5"),
-        ("device_id", "1", "device=1"),
-        ("trt_engine_cache_enable", True, "the setting cache of the session"),
-        ("trt_engine_cache_path", "engines", "the setting cache_dir of the session"),
-        ("trt_dump_subgraphs", True, "No option here does what"),
-        ("trt_dla_enable", 1, "No option here does what"),
-        ("trt_fp16_enabel", True, "did you mean 'trt_fp16_enable'"),
-        ("precision_mode", "FP16", "TF-TRT's precision_mode is precision=fp16 here"),
-        ("minimum_segment_size", 5, "min_subgraph_nodes=5"),
-        ("max_workspace_size_bytes", 1 << 30, "workspace_limit=1073741824"),
-        ("enabled_precisions", "{torch.float32, torch.float16}", "precision=fp16"),
-        ("enabled_precisions", {"torch.bfloat16"}, "Torch-TensorRT's enabled_precisions is prec"),
-        ("min_block_size", 1, "min_subgraph_nodes=1"),
-        ("disable_tf32", True, "tf32=false"),
-        ("immutable_weights", False, "refittable=true"),
-        ("tiling_optimization_level", "fast", "builder=tiling_optimization_level=FAST"),
-        ("require_full_compilation", True, "the setting require={'tensorrt': 1.0} of the session"),
-        ("torch_executed_ops", {"aten.softmax"}, "the setting keep_off of the session"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("trt_fp16_enable", "true", "trt_fp16_enable is precision=fp16 here"),
+    ("trt_bf16_enable", 1, "precision=bf16"),
+    ("trt_int8_enable", "True", "precision=int8"),
+    ("trt_cuda_graph_enable", True, "cuda_graphs=auto"),
+    ("trt_engine_hw_compatible", True, "builder=hardware_compatibility_level=AMPERE_PLUS"),
+    ("trt_min_subgraph_size", 5, "trt_min_subgraph_size is min_subgraph_nodes=5"),
+    ("device_id", "1", "device=1"),
+    ("trt_engine_cache_enable", True, "the setting cache of the session"),
+    ("trt_engine_cache_path", "engines", "the setting cache_dir of the session"),
+    ("trt_dump_subgraphs", True, "No option here does what"),
+    ("trt_dla_enable", 1, "No option here does what"),
+    ("trt_fp16_enabel", True, "did you mean 'trt_fp16_enable'"),
+    ("precision_mode", "FP16", "TF-TRT's precision_mode is precision=fp16 here"),
+    ("minimum_segment_size", 5, "min_subgraph_nodes=5"),
+    ("max_workspace_size_bytes", 1 << 30, "workspace_limit=1073741824"),
+    ("enabled_precisions", "{torch.float32, torch.float16}", "precision=fp16"),
+    ("enabled_precisions", {"torch.bfloat16"}, "Torch-TensorRT's enabled_precisions is prec"),
+    ("min_block_size", 1, "min_subgraph_nodes=1"),
+    ("disable_tf32", True, "tf32=false"),
+    ("immutable_weights", False, "refittable=true"),
+    ("tiling_optimization_level", "fast", "builder=tiling_optimization_level=FAST"),
+    ("require_full_compilation", True, "the setting require={'tensorrt': 1.0} of the session"),
+    ("torch_executed_ops", {"aten.softmax"}, "the setting keep_off of the session"),
+])  # fmt: skip
 def test_an_option_of_another_integration_is_answered_with_ours(name, value, said):
     given = {name: (value, "a test")}
     with pytest.raises(OptionError, match=f"SGK110.*{name}") as caught:

@@ -30,17 +30,14 @@ def test_no_operator_is_both_taken_and_missing():
     assert not table.missing & {*table.operators, *table.newer}
 
 
-@pytest.mark.parametrize(
-    ("generation", "name", "there"),
-    [
-        ((10, 3, 0), "LayerNormalization", True),
-        ((10, 4, 0), "STFT", False),
-        ((10, 13, 0), "Attention", False),
-        ((10, 14, 0), "Attention", True),
-        ((10, 16, 1), "Swish", False),
-        ((11, 0, 0), "Swish", True),
-    ],
-)
+@pytest.mark.parametrize(("generation", "name", "there"), [
+    ((10, 3, 0), "LayerNormalization", True),
+    ((10, 4, 0), "STFT", False),
+    ((10, 13, 0), "Attention", False),
+    ((10, 14, 0), "Attention", True),
+    ((10, 16, 1), "Swish", False),
+    ((11, 0, 0), "Swish", True),
+])  # fmt: skip
 def test_an_operator_is_known_from_the_release_that_brought_it(generation, name, there):
     table = operator_table(generation, "tensorrt")
     assert (name in table.operators) is there

@@ -65,20 +65,17 @@ def test_values_are_read_from_python_and_from_text(name, given, typed):
     assert read(name, given) == typed
 
 
-@pytest.mark.parametrize(
-    ("name", "given"),
-    [
-        *(("workspace", value) for value in ("lots", -1, True, "1XB")),
-        *(("device", value) for value in (True, 1.0, "one")),
-        *(("refit", value) for value in (1, "maybe", None)),
-        *(("tolerance", value) for value in ("small", False)),
-        ("tag", 3),
-        *(("timing", value) for value in ("", 3)),
-        ("layers", [1]),
-        *(("profiles", {"x": value}) for value in ("1x3", [True], [[1, "N"]], [[True]])),
-        *(("profiles", value) for value in ("1x3", [1])),
-    ],
-)
+@pytest.mark.parametrize(("name", "given"), [
+    *(("workspace", value) for value in ("lots", -1, True, "1XB")),
+    *(("device", value) for value in (True, 1.0, "one")),
+    *(("refit", value) for value in (1, "maybe", None)),
+    *(("tolerance", value) for value in ("small", False)),
+    ("tag", 3),
+    *(("timing", value) for value in ("", 3)),
+    ("layers", [1]),
+    *(("profiles", {"x": value}) for value in ("1x3", [True], [[1, "N"]], [[True]])),
+    *(("profiles", value) for value in ("1x3", [1])),
+])  # fmt: skip
 def test_a_value_of_the_wrong_type_is_refused(name, given):
     error = failure(name, given)
     assert error.code == "SGK111"
@@ -86,15 +83,12 @@ def test_a_value_of_the_wrong_type_is_refused(name, given):
     assert "the test" in error.message
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "expected"),
-    [
-        ("precision", "fp8", "one of 'fp32', 'fp16'"),
-        ("workspace", "1KiB", "at least 16777216 bytes"),
-        ("device", 8, "between 0 and 7"),
-        ("device", -1, "between 0 and 7"),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "expected"), [
+    ("precision", "fp8", "one of 'fp32', 'fp16'"),
+    ("workspace", "1KiB", "at least 16777216 bytes"),
+    ("device", 8, "between 0 and 7"),
+    ("device", -1, "between 0 and 7"),
+])  # fmt: skip
 def test_a_value_out_of_range_is_refused(name, given, expected):
     error = failure(name, given)
     assert error.code == "SGK112"
@@ -119,19 +113,16 @@ def test_only_options_marked_so_enter_the_cache_key():
     assert cache_values(SCHEMA, PlainOptions(**values)) == {"precision": "fp32", "refit": False}
 
 
-@pytest.mark.parametrize(
-    "declaration",
-    [
-        {"name": "Upper", "type": "int"},
-        {"name": "a", "type": "complex"},
-        {"name": "a", "type": "enum"},
-        {"name": "a", "type": "int", "default": "x"},
-        {"name": "a", "type": "int", "default": 0, "minimum": 1},
-        {"name": "a", "type": "str", "minimum": 1},
-        {"name": "a", "type": "bytes", "minimum": "much"},
-        {"name": "a", "type": "int", "scope": "never"},
-    ],
-)
+@pytest.mark.parametrize("declaration", [
+    {"name": "Upper", "type": "int"},
+    {"name": "a", "type": "complex"},
+    {"name": "a", "type": "enum"},
+    {"name": "a", "type": "int", "default": "x"},
+    {"name": "a", "type": "int", "default": 0, "minimum": 1},
+    {"name": "a", "type": "str", "minimum": 1},
+    {"name": "a", "type": "bytes", "minimum": "much"},
+    {"name": "a", "type": "int", "scope": "never"},
+])  # fmt: skip
 def test_a_declaration_that_contradicts_itself_is_refused(declaration):
     with pytest.raises(OptionError, match=r"option 'a'|option 'Upper'"):
         Option(**declaration)

@@ -13,13 +13,10 @@ def test_a_refusal_is_false_and_says_why():
     assert str(refusal) == "dtype: int64 input, float32 is taken"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "what"),
-    [
-        *(((code, "a reason"), "code") for code in (None, "", 1, "two words", "a-b", "unknown")),
-        *((("dtype", text), "text") for text in (None, "", "  \n", ["a list"], 1)),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "what"), [
+    *(((code, "a reason"), "code") for code in (None, "", 1, "two words", "a-b", "unknown")),
+    *((("dtype", text), "text") for text in (None, "", "  \n", ["a list"], 1)),
+])  # fmt: skip
 def test_a_code_or_a_text_that_says_nothing_is_refused(arguments, what):
     with pytest.raises(ConfigError, match=f"the {what} of a Refusal is") as caught:
         sk.Refusal(*arguments)

@@ -104,30 +104,24 @@ def test_a_text_is_not_a_collection_of_operators():
     assert error.value.hint == "Write OpSelector(graph, ['Conv'])."
 
 
-@pytest.mark.parametrize(
-    ("patterns", "problem"),
-    [
-        ("Conv", "got the text 'Conv', expected a list of patterns"),
-        (["Conv"], "got the pattern 'Conv', expected a list of steps"),
-        ([["Conv"], []], "got a pattern without steps"),
-    ],
-)
+@pytest.mark.parametrize(("patterns", "problem"), [
+    ("Conv", "got the text 'Conv', expected a list of patterns"),
+    (["Conv"], "got the pattern 'Conv', expected a list of steps"),
+    ([["Conv"], []], "got a pattern without steps"),
+])  # fmt: skip
 def test_what_is_no_list_of_patterns_is_refused(patterns, problem):
     with pytest.raises(ConfigError, match=problem) as error:
         sk.PatternSelector(block(), patterns)
     assert error.value.code == "SGK121"
 
 
-@pytest.mark.parametrize(
-    ("patterns", "available", "kept"),
-    [
-        ([("Conv", "BatchNormalization", "Relu"), ("Conv", "BatchNormalization")], 2, 2),
-        ([("Conv", "BatchNormalization", "Relu?")], 2, 2),
-        ([("Conv", "BatchNormalization?", "Relu?")], 1, 1),
-        ([("Conv", "BatchNormalization", "Relu"), ("Conv", "BatchNormalization")], 1, 0),
-        ([("Conv",), ("Conv", "BatchNormalization")], 2, 1),
-    ],
-)
+@pytest.mark.parametrize(("patterns", "available", "kept"), [
+    ([("Conv", "BatchNormalization", "Relu"), ("Conv", "BatchNormalization")], 2, 2),
+    ([("Conv", "BatchNormalization", "Relu?")], 2, 2),
+    ([("Conv", "BatchNormalization?", "Relu?")], 1, 1),
+    ([("Conv", "BatchNormalization", "Relu"), ("Conv", "BatchNormalization")], 1, 0),
+    ([("Conv",), ("Conv", "BatchNormalization")], 2, 1),
+])  # fmt: skip
 def test_what_cannot_be_had_is_left_out_where_a_shorter_match_remains(patterns, available, kept):
     graph = block()
     selector = sk.PatternSelector(graph, patterns)

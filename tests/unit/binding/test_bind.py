@@ -15,18 +15,15 @@ from tests.models import LIGHT, LINEAR, parsed
 TWO = "g (float[batch, n] a, float[batch, 3] b) => (float[batch, m] y) { y = Concat<axis=1>(a, b) }"
 
 
-@pytest.mark.parametrize(
-    ("shapes", "a", "b", "y"),
-    [
-        ({}, ("batch", "n"), ("batch", 3), ("batch", None)),
-        ({"batch": 8}, (8, "n"), (8, 3), (8, None)),
-        ({"a": (8, 5)}, (8, 5), (8, 3), (8, 8)),
-        ({"a": (None, 5)}, ("batch", 5), ("batch", 3), ("batch", 8)),
-        ({"a[0]": 8, "a": (None, 5)}, (8, 5), (8, 3), (8, 8)),
-        ({"a": (np.int64(8), 3), "batch": np.int32(8)}, (8, 3), (8, 3), (8, 6)),
-        ({"a": ("N", None)}, ("N", "n"), ("batch", 3), (None, None)),
-    ],
-)
+@pytest.mark.parametrize(("shapes", "a", "b", "y"), [
+    ({}, ("batch", "n"), ("batch", 3), ("batch", None)),
+    ({"batch": 8}, (8, "n"), (8, 3), (8, None)),
+    ({"a": (8, 5)}, (8, 5), (8, 3), (8, 8)),
+    ({"a": (None, 5)}, ("batch", 5), ("batch", 3), ("batch", 8)),
+    ({"a[0]": 8, "a": (None, 5)}, (8, 5), (8, 3), (8, 8)),
+    ({"a": (np.int64(8), 3), "batch": np.int32(8)}, (8, 3), (8, 3), (8, 6)),
+    ({"a": ("N", None)}, ("N", "n"), ("batch", 3), (None, None)),
+])  # fmt: skip
 def test_sizes_that_are_given_hold_wherever_their_name_stands(shapes, a, b, y):
     graph = sk.bind(sk.load(parsed(TWO)), shapes)
     assert (graph.shape("a"), graph.shape("b")) == (a, b)
@@ -43,24 +40,21 @@ def test_every_value_of_a_real_model_is_typed(path):
     assert all("..." not in str(graph.types[value]) for value in read)
 
 
-@pytest.mark.parametrize(
-    ("shapes", "code", "told"),
-    [
-        ({"bath": 8}, "SGK220", "Did you mean 'batch'?"),
-        ({"c": (1, 2)}, "SGK220", "no input of that name"),
-        ({"a[2]": 8}, "SGK220", "no symbolic dimension of that name"),
-        ({"a": (1, 2, 3)}, "SGK221", "of rank 3"),
-        ({"b": (1, 4)}, "SGK221", "dimension 1 of float32[batch,3] is 3"),
-        ({"batch": 4, "a": (1, 2)}, "SGK221", "dimension 0"),
-        ({"batch": -1}, "SGK221", "sizes are 0 or more"),
-        ({"batch": 2**63}, "SGK221", "ONNX has 64 bits for it"),
-        ({"batch": "eight"}, "SGK221", "neither a size nor a shape"),
-        ({"batch": True}, "SGK221", "neither a size nor a shape"),
-        ({"a": (-1, 2)}, "SGK221", "sizes are 0 or more"),
-        ({"a": (1.5, 2)}, "SGK221", "dimension 1.5, which is not a size"),
-        ({"a": (True, 2)}, "SGK221", "dimension True, which is not a size"),
-    ],
-)
+@pytest.mark.parametrize(("shapes", "code", "told"), [
+    ({"bath": 8}, "SGK220", "Did you mean 'batch'?"),
+    ({"c": (1, 2)}, "SGK220", "no input of that name"),
+    ({"a[2]": 8}, "SGK220", "no symbolic dimension of that name"),
+    ({"a": (1, 2, 3)}, "SGK221", "of rank 3"),
+    ({"b": (1, 4)}, "SGK221", "dimension 1 of float32[batch,3] is 3"),
+    ({"batch": 4, "a": (1, 2)}, "SGK221", "dimension 0"),
+    ({"batch": -1}, "SGK221", "sizes are 0 or more"),
+    ({"batch": 2**63}, "SGK221", "ONNX has 64 bits for it"),
+    ({"batch": "eight"}, "SGK221", "neither a size nor a shape"),
+    ({"batch": True}, "SGK221", "neither a size nor a shape"),
+    ({"a": (-1, 2)}, "SGK221", "sizes are 0 or more"),
+    ({"a": (1.5, 2)}, "SGK221", "dimension 1.5, which is not a size"),
+    ({"a": (True, 2)}, "SGK221", "dimension True, which is not a size"),
+])  # fmt: skip
 def test_shapes_that_do_not_fit_are_refused(shapes, code, told):
     with pytest.raises(BindError) as refusal:
         sk.bind(sk.load(parsed(TWO)), shapes)  # type: ignore[arg-type]

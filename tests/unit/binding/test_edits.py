@@ -140,28 +140,25 @@ def node(op_type, *inputs, outputs=("silu",), **attributes):
     return helper.make_node(op_type, inputs, outputs, **attributes)
 
 
-@pytest.mark.parametrize(
-    ("edits", "text"),
-    [
-        (lambda _: 1 // 0, "raised ZeroDivisionError"),
-        (lambda _: ["Mul"], "expected an Edit"),
-        (lambda _: [Edit([99], [])], "no node of number 99"),
-        (lambda _: [Edit([0], []), Edit([0], [])], "two edits replace node"),
-        (lambda _: [Edit([1], ["Mul"])], "raised"),
-        (lambda _: [Edit([1], [])], "'silu'"),
-        (lambda _: [Edit([1], [node("Nought", "x")])], "operator 'Nought'"),
-        (lambda _: [Edit([1], [node("Neg")])], "input"),
-        (lambda _: [Edit([1], [node("Neg", "y")])], "cycle"),
-        (lambda _: [Edit([1], [node("Neg", "nowhere")])], "'nowhere'"),
-        (lambda _: [Edit([1], [node("Neg", "x", outputs=["silu", "s"])])], "output"),
-        (lambda _: [Edit([], [node("Neg", "x", outputs=["s"])])], "'s'"),
-        (lambda _: [Edit([], [], {"one": np.zeros(1)})], "'one'"),
-        (lambda _: [Edit([], [], {"y": np.zeros(1)})], "'y'"),
-        (lambda _: [Edit([], [], {"x": np.zeros(1)})], "'x'"),
-        (lambda _: [Edit([1], [node("Cast", "x", to=7)])], "int64"),
-        (lambda _: [Edit([1], [node("Transpose", "x")])], "'silu' would be float32[4,N]"),
-    ],
-)
+@pytest.mark.parametrize(("edits", "text"), [
+    (lambda _: 1 // 0, "raised ZeroDivisionError"),
+    (lambda _: ["Mul"], "expected an Edit"),
+    (lambda _: [Edit([99], [])], "no node of number 99"),
+    (lambda _: [Edit([0], []), Edit([0], [])], "two edits replace node"),
+    (lambda _: [Edit([1], ["Mul"])], "raised"),
+    (lambda _: [Edit([1], [])], "'silu'"),
+    (lambda _: [Edit([1], [node("Nought", "x")])], "operator 'Nought'"),
+    (lambda _: [Edit([1], [node("Neg")])], "input"),
+    (lambda _: [Edit([1], [node("Neg", "y")])], "cycle"),
+    (lambda _: [Edit([1], [node("Neg", "nowhere")])], "'nowhere'"),
+    (lambda _: [Edit([1], [node("Neg", "x", outputs=["silu", "s"])])], "output"),
+    (lambda _: [Edit([], [node("Neg", "x", outputs=["s"])])], "'s'"),
+    (lambda _: [Edit([], [], {"one": np.zeros(1)})], "'one'"),
+    (lambda _: [Edit([], [], {"y": np.zeros(1)})], "'y'"),
+    (lambda _: [Edit([], [], {"x": np.zeros(1)})], "'x'"),
+    (lambda _: [Edit([1], [node("Cast", "x", to=7)])], "int64"),
+    (lambda _: [Edit([1], [node("Transpose", "x")])], "'silu' would be float32[4,N]"),
+])  # fmt: skip
 def test_a_wrong_edit_is_the_fault_of_its_author(run_pass, edits, text):
     run_pass(edits)
     with pytest.raises(BackendError, match="SGK224") as caught:

@@ -150,15 +150,12 @@ def test_dropout_that_may_train_and_random_numbers_and_quantization_stay():
     assert bound(text, "numpy").left_out == {3: "a copy of 'x'"}
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        "h = ConstantOfShape(huge) y = ReduceMean<keepdims=0>(h)",
-        "h = Expand(w, huge) y = ReduceMean<keepdims=0>(h)",
-        "h = Tile(w, many) y = ReduceMean<keepdims=0>(h)",
-        "a = Tile(w, some) b = Tile(a, some) c = Tile(b, some) y = ReduceMean<keepdims=0>(c)",
-    ],
-)
+@pytest.mark.parametrize("nodes", [
+    "h = ConstantOfShape(huge) y = ReduceMean<keepdims=0>(h)",
+    "h = Expand(w, huge) y = ReduceMean<keepdims=0>(h)",
+    "h = Tile(w, many) y = ReduceMean<keepdims=0>(h)",
+    "a = Tile(w, some) b = Tile(a, some) c = Tile(b, some) y = ReduceMean<keepdims=0>(c)",
+])  # fmt: skip
 def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes):
     text = (
         "g () => (y) <int64[2] huge = {1048576, 1048576}, int64[1] many = {1073741824}, "
@@ -196,16 +193,13 @@ LONG = " ".join(f"a{i + 1} = Exp(a{i})" for i in range(40))
 BODY = "b (int64 i, bool c, float v) => (bool d, float w) { d = Identity(c) w = Sin(v) }"
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        "r = ConstantOfShape(rows) y = MaxPool<kernel_shape=[3000000]>(r)",
-        'r = ConstantOfShape(grid) y = Einsum<equation="ab,bc,cd,da,ac,bd->">(r, r, r, r, r, r)',
-        f"a0 = ConstantOfShape(flat) {LONG} y = ReduceMax(a40)",
-        "r = ConstantOfShape(flat) t = Cast<to=8>(r) y = Cast<to=1>(t)",
-        f"y = Loop<body = {BODY}>(trips, yes, one)",
-    ],
-)
+@pytest.mark.parametrize("nodes", [
+    "r = ConstantOfShape(rows) y = MaxPool<kernel_shape=[3000000]>(r)",
+    'r = ConstantOfShape(grid) y = Einsum<equation="ab,bc,cd,da,ac,bd->">(r, r, r, r, r, r)',
+    f"a0 = ConstantOfShape(flat) {LONG} y = ReduceMax(a40)",
+    "r = ConstantOfShape(flat) t = Cast<to=8>(r) y = Cast<to=1>(t)",
+    f"y = Loop<body = {BODY}>(trips, yes, one)",
+])  # fmt: skip
 def test_what_takes_long_is_left_to_run_where_it_can_be_stopped(nodes):
     text = (
         "g () => (y) <int64[3] rows = {1, 1, 8000000}, int64[2] grid = {300, 300}, "

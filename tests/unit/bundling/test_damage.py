@@ -199,16 +199,13 @@ def test_a_backend_that_cannot_say_or_restore_is_named(bundle):
             sk.InferenceSession(bundle, backend=[storing(**{name: broken})])
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        ({"shapes": {"N": 3}}, "shapes are given"),
-        ({"pin": "Relu=numpy"}, "nodes are pinned"),
-        ({"constraints": Constraints(pins={"Relu": "numpy"})}, "nodes are pinned"),
-        ({"backend": "onnxruntime"}, "onnxruntime"),
-        ({"options": {"storing": {"level": 2}}}, "'level'.* is 2 .*made with 1"),
-    ],
-)
+@pytest.mark.parametrize(("call", "text"), [
+    ({"shapes": {"N": 3}}, "shapes are given"),
+    ({"pin": "Relu=numpy"}, "nodes are pinned"),
+    ({"constraints": Constraints(pins={"Relu": "numpy"})}, "nodes are pinned"),
+    ({"backend": "onnxruntime"}, "onnxruntime"),
+    ({"options": {"storing": {"level": 2}}}, "'level'.* is 2 .*made with 1"),
+])  # fmt: skip
 def test_what_was_compiled_cannot_be_asked_to_be_something_else(bundle, backend, call, text):
     with pytest.raises(BundleError, match=f"SGK185.*{text}"):
         sk.InferenceSession(bundle, **{"backend": [backend], **call})

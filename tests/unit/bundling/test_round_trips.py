@@ -300,14 +300,11 @@ class Gone(Storing):
         return sk.ProbeResult(available=False, problems=("there is no device",), hint="Plug it in.")
 
 
-@pytest.mark.parametrize(
-    ("chosen", "settings"),
-    [
-        ([Gone], {}),
-        ([Gone], {"on_missing": "warn"}),
-        ([BackendChoice("storing", optional=True, target=Gone)], {}),
-    ],
-)
+@pytest.mark.parametrize(("chosen", "settings"), [
+    ([Gone], {}),
+    ([Gone], {"on_missing": "warn"}),
+    ([BackendChoice("storing", optional=True, target=Gone)], {}),
+])  # fmt: skip
 def test_a_bundle_says_which_backend_it_cannot_run_without(bundle, chosen, settings):
     with pytest.raises(
         BackendUnavailableError, match=r"2 of its 3 .*'storing'.*no device"

@@ -27,9 +27,6 @@ class Ended:
     err: str
 
 
-Cli = Callable[..., Ended]
-
-
 @pytest.fixture(autouse=True)
 def clean_surroundings(tmp_path, monkeypatch):
     """Work in an empty folder, with no setting from outside."""

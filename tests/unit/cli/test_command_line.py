@@ -77,15 +77,12 @@ def test_exit_codes_tell_whose_turn_it_is():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the shell is another one on Windows")
-@pytest.mark.parametrize(
-    ("redirection", "code", "said"),
-    [
-        (">&-", 2, "[SGK301] standard output cannot be written"),
-        (">/dev/full", 2, "[SGK301] standard output cannot be written"),
-        ("2>&-", 0, ""),
-        (">&- 2>&-", 2, ""),
-    ],
-)
+@pytest.mark.parametrize(("redirection", "code", "said"), [
+    (">&-", 2, "[SGK301] standard output cannot be written"),
+    (">/dev/full", 2, "[SGK301] standard output cannot be written"),
+    ("2>&-", 0, ""),
+    (">&- 2>&-", 2, ""),
+])  # fmt: skip
 def test_a_stream_that_takes_nothing_is_told_without_a_traceback(redirection, code, said):
     command = f"exec {shlex.quote(sys.executable)} -m subgraphkit list {redirection}"
     done = run_child(["sh", "-c", command], status=code)

@@ -54,13 +54,10 @@ def test_doctor_takes_names_and_no_selection(cli, name):
     assert "1. Give each name by itself" in ended.out
 
 
-@pytest.mark.parametrize(
-    ("source", "seconds", "finding"),
-    [
-        (BROKEN, 30, "libvendor.so.4: cannot open shared object file"),
-        (EXITS, 30, "[SGK320] backend 'patient' took the process down: exit status 3"),
-    ],
-)
+@pytest.mark.parametrize(("source", "seconds", "finding"), [
+    (BROKEN, 30, "libvendor.so.4: cannot open shared object file"),
+    (EXITS, 30, "[SGK320] backend 'patient' took the process down: exit status 3"),
+])  # fmt: skip
 def test_doctor_survives_any_backend_and_numbers_the_fixes(
     new_process, install, source, seconds, finding
 ):
@@ -99,17 +96,14 @@ def test_a_plugin_whose_errors_are_raised_as_they_are_is_not_a_bug_of_ours(
     assert json.loads(ended.out)["errors"][0]["code"] == ""
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "finding", "fix"),
-    [
-        ("SUBGRAPH_BACKEND", "nunpy", "'nunpy' (named by environment", "Write 'numpy' in place"),
-        ("SUBGRAPH_BACKEND", "numpy:max_lop_iterations=1", "no option", "'max_loop_iterations' in"),
-        ("SUBGRAPH_NUMPY_FOO", "1", "[SGK110]", "Options: max_loop_iterations"),
-        ("SUBGRAPH_NUMPY_MAX_LOOP_ITERATIONS", "many", "[SGK111]", "Correct the value"),
-        ("SUBGRAPH_BACKEND", "numpy@acme", "no distribution 'acme'", "Provided by"),
-        ("SUBGRAPH_BLOCK", "numpy", "blocked by", "Unblock it"),
-    ],
-)
+@pytest.mark.parametrize(("variable", "value", "finding", "fix"), [
+    ("SUBGRAPH_BACKEND", "nunpy", "'nunpy' (named by environment", "Write 'numpy' in place"),
+    ("SUBGRAPH_BACKEND", "numpy:max_lop_iterations=1", "no option", "'max_loop_iterations' in"),
+    ("SUBGRAPH_NUMPY_FOO", "1", "[SGK110]", "Options: max_loop_iterations"),
+    ("SUBGRAPH_NUMPY_MAX_LOOP_ITERATIONS", "many", "[SGK111]", "Correct the value"),
+    ("SUBGRAPH_BACKEND", "numpy@acme", "no distribution 'acme'", "Provided by"),
+    ("SUBGRAPH_BLOCK", "numpy", "blocked by", "Unblock it"),
+])  # fmt: skip
 def test_doctor_checks_what_is_selected_and_its_options(
     cli, monkeypatch, variable, value, finding, fix
 ):

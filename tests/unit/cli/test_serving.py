@@ -69,16 +69,13 @@ def test_a_model_is_healthy_if_it_answers_an_inference_of_zeros(cli, url):
     }
 
 
-@pytest.mark.parametrize(
-    ("status", "text", "code"),
-    [
-        (400, '{"error":"[SGK140] input has the wrong shape"}', 0),
-        (400, '{"error":"Request for unknown model"}', 1),
-        (500, '{"error":"Stub process is not healthy."}', 1),
-        (500, '{"error":"[SGK131] a subgraph failed"}', 1),
-        (200, "no JSON", 1),
-    ],
-)
+@pytest.mark.parametrize(("status", "text", "code"), [
+    (400, '{"error":"[SGK140] input has the wrong shape"}', 0),
+    (400, '{"error":"Request for unknown model"}', 1),
+    (500, '{"error":"Stub process is not healthy."}', 1),
+    (500, '{"error":"[SGK131] a subgraph failed"}', 1),
+    (200, "no JSON", 1),
+])  # fmt: skip
 def test_a_model_is_healthy_if_it_finds_fault_itself_with_what_it_was_asked(
     cli, url, monkeypatch, status, text, code
 ):

@@ -34,21 +34,18 @@ def test_what_cannot_be_written_is_refused_before_any_work(cli, line, monkeypatc
     assert "you have no permission to write there" in ended.err
 
 
-@pytest.mark.parametrize(
-    ("said", "here"),
-    [
-        ("named by argument backend='openvno'", "named by --backend openvno"),
-        ("argument backends='tvn'", "--backend tvn"),
-        ("argument options={'numpy': {'treads': '2'}}", "--option numpy.treads=2"),
-        ("shapes names 'y', but", "--shape or --symbol names 'y', but"),
-        ("a constraint names 'Foo'", "--pin or --keep-off names 'Foo'"),
-        ('on_fallback="ok" accepts it', "SUBGRAPH_ON_FALLBACK=ok accepts it"),
-        ("Leave strict=True out", "Leave SUBGRAPH_STRICT=true out"),
-        ('Give shapes={"batch": 1} (--symbol batch=1); x', "Give --symbol batch=1; x"),
-        ("limits={'max_value_bytes': 9}, and 0", "SUBGRAPH_LIMITS=max_value_bytes=9, and 0"),
-        ("pads=[1, 1] and kind='x'", "pads=[1, 1] and kind='x'"),
-    ],
-)
+@pytest.mark.parametrize(("said", "here"), [
+    ("named by argument backend='openvno'", "named by --backend openvno"),
+    ("argument backends='tvn'", "--backend tvn"),
+    ("argument options={'numpy': {'treads': '2'}}", "--option numpy.treads=2"),
+    ("shapes names 'y', but", "--shape or --symbol names 'y', but"),
+    ("a constraint names 'Foo'", "--pin or --keep-off names 'Foo'"),
+    ('on_fallback="ok" accepts it', "SUBGRAPH_ON_FALLBACK=ok accepts it"),
+    ("Leave strict=True out", "Leave SUBGRAPH_STRICT=true out"),
+    ('Give shapes={"batch": 1} (--symbol batch=1); x', "Give --symbol batch=1; x"),
+    ("limits={'max_value_bytes': 9}, and 0", "SUBGRAPH_LIMITS=max_value_bytes=9, and 0"),
+    ("pads=[1, 1] and kind='x'", "pads=[1, 1] and kind='x'"),
+])  # fmt: skip
 def test_arguments_of_python_are_flags_or_variables_here(said, here):
     assert in_flags(said) == here
 

@@ -35,16 +35,13 @@ def test_a_terminal_gets_a_table_in_its_own_width(monkeypatch):
     assert max(map(len, lines)) <= 20
 
 
-@pytest.mark.parametrize(
-    ("variables", "stream", "bold"),
-    [
-        ({"TERM": "xterm"}, Terminal, "\x1b[1m{}\x1b[0m"),
-        ({"TERM": "dumb"}, Terminal, "{}"),
-        ({"TERM": "xterm", "NO_COLOR": "1"}, Terminal, "{}"),
-        ({"TERM": "xterm"}, io.StringIO, "{}"),
-        ({"TERM": "xterm", "FORCE_COLOR": "1"}, io.StringIO, "\x1b[1m{}\x1b[0m"),
-    ],
-)
+@pytest.mark.parametrize(("variables", "stream", "bold"), [
+    ({"TERM": "xterm"}, Terminal, "\x1b[1m{}\x1b[0m"),
+    ({"TERM": "dumb"}, Terminal, "{}"),
+    ({"TERM": "xterm", "NO_COLOR": "1"}, Terminal, "{}"),
+    ({"TERM": "xterm"}, io.StringIO, "{}"),
+    ({"TERM": "xterm", "FORCE_COLOR": "1"}, io.StringIO, "\x1b[1m{}\x1b[0m"),
+])  # fmt: skip
 def test_colours_are_for_terminals_and_for_those_who_ask(monkeypatch, variables, stream, bold):
     for name, value in {"NO_COLOR": "", "FORCE_COLOR": "", **variables}.items():
         monkeypatch.setenv(name, value)

@@ -17,11 +17,6 @@ from tests.unit.comparing.planted import planted
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((4, 8)).astype(np.float32)
-VOICE = {
-    "input": RNG.standard_normal((1, 576)).astype(np.float32) * 0.1,
-    "state": RNG.standard_normal((2, 1, 128)).astype(np.float32) * 0.1,
-    "sr": np.array(16000),
-}
 
 
 def _grown(count, seed=0):

@@ -37,17 +37,14 @@ def test_the_worst_place_is_where_the_tolerance_is_exceeded_most():
     assert found.worst == (1,)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "close", "far"),
-    [
-        (np.float64, 1e-10, 5e-8),
-        (np.float32, 1e-4, 1e-2),
-        (np.float16, 5e-3, 1.2e-2),
-        (ml_dtypes.bfloat16, 2e-2, 8e-2),
-        (ml_dtypes.float8_e4m3fn, 0, 0.2),
-        (np.complex64, 1e-4, 1e-2),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "close", "far"), [
+    (np.float64, 1e-10, 5e-8),
+    (np.float32, 1e-4, 1e-2),
+    (np.float16, 5e-3, 1.2e-2),
+    (ml_dtypes.bfloat16, 2e-2, 8e-2),
+    (ml_dtypes.float8_e4m3fn, 0, 0.2),
+    (np.complex64, 1e-4, 1e-2),
+])  # fmt: skip
 def test_every_float_type_has_a_tolerance_of_its_own(dtype, close, far):
     expected = np.array([1, 2], dtype)
     assert _one(np.array([1 + close, 2], dtype), expected).agrees
@@ -85,16 +82,13 @@ def test_nan_agrees_with_nan_and_infinity_with_the_same_infinity():
     assert _one(values, values.copy()).agrees
 
 
-@pytest.mark.parametrize(
-    ("got", "expected", "counts"),
-    [
-        (np.nan, 1, (1, 0)),
-        (1, np.nan, (1, 0)),
-        (np.inf, 1, (0, 1)),
-        (np.inf, -np.inf, (0, 1)),
-        (np.nan, np.inf, (1, 0)),
-    ],
-)
+@pytest.mark.parametrize(("got", "expected", "counts"), [
+    (np.nan, 1, (1, 0)),
+    (1, np.nan, (1, 0)),
+    (np.inf, 1, (0, 1)),
+    (np.inf, -np.inf, (0, 1)),
+    (np.nan, np.inf, (1, 0)),
+])  # fmt: skip
 def test_values_that_are_not_finite_are_counted_by_kind(got, expected, counts):
     found = _one(_floats(5, got), _floats(5, expected), relative=1, absolute=100)
     assert not found.agrees
@@ -110,17 +104,14 @@ def test_the_largest_floats_do_not_overflow_in_silence():
     assert found.cosine == pytest.approx(-1)
 
 
-@pytest.mark.parametrize(
-    ("got", "expected", "problem"),
-    [
-        (np.zeros(2), np.zeros(2, np.float32), "dtype float64, expected float32"),
-        (np.zeros((2, 1)), np.zeros(2), "shape [2, 1], expected [2]"),
-        ([np.zeros(2)], np.zeros(2), "a sequence, expected an array"),
-        (None, np.zeros(2), "nothing, expected an array"),
-        ([np.zeros(2)], [], "a sequence of 1, expected one of 0"),
-        ({"a": np.zeros(1)}, {"b": np.zeros(1)}, "a map with other keys than expected"),
-    ],
-)
+@pytest.mark.parametrize(("got", "expected", "problem"), [
+    (np.zeros(2), np.zeros(2, np.float32), "dtype float64, expected float32"),
+    (np.zeros((2, 1)), np.zeros(2), "shape [2, 1], expected [2]"),
+    ([np.zeros(2)], np.zeros(2), "a sequence, expected an array"),
+    (None, np.zeros(2), "nothing, expected an array"),
+    ([np.zeros(2)], [], "a sequence of 1, expected one of 0"),
+    ({"a": np.zeros(1)}, {"b": np.zeros(1)}, "a map with other keys than expected"),
+])  # fmt: skip
 def test_what_is_of_another_kind_is_a_problem_in_words(got, expected, problem):
     found = _one(got, expected)
     assert not found.agrees

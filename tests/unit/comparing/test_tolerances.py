@@ -137,18 +137,15 @@ def test_a_widened_tolerance_is_nowhere_less_than_it_was():
     assert usual.widened(0.1, 0.2).limit(0, 1000) == usual.limit(0, 1000)
 
 
-@pytest.mark.parametrize(
-    ("actual", "stage", "text"),
-    [
-        (np.ones((3, 1), np.float32), "shape", "shape [3, 1], expected [3]"),
-        (np.ones(3), "dtype", "dtype float64, expected float32"),
-        ([ONE], "dtype", "a sequence, expected an array"),
-        (None, "dtype", "nothing, expected an array"),
-        (np.float32([1, 1, 2]), "value", "1 of 3 elements differ; at [2] expected 1, got 2"),
-        (np.float32([1, np.nan, 2]), "value", "2 of 3 elements differ; at [1]"),
-        (np.float32([1, np.inf, 2]), "value", "2 of 3 elements differ; at [1] expected 1, got inf"),
-    ],
-)
+@pytest.mark.parametrize(("actual", "stage", "text"), [
+    (np.ones((3, 1), np.float32), "shape", "shape [3, 1], expected [3]"),
+    (np.ones(3), "dtype", "dtype float64, expected float32"),
+    ([ONE], "dtype", "a sequence, expected an array"),
+    (None, "dtype", "nothing, expected an array"),
+    (np.float32([1, 1, 2]), "value", "1 of 3 elements differ; at [2] expected 1, got 2"),
+    (np.float32([1, np.nan, 2]), "value", "2 of 3 elements differ; at [1]"),
+    (np.float32([1, np.inf, 2]), "value", "2 of 3 elements differ; at [1] expected 1, got inf"),
+])  # fmt: skip
 def test_what_differs_is_told_with_its_stage(actual, stage, text):
     got = first_difference(actual, ONE)
     assert got is not None

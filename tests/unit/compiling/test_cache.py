@@ -131,14 +131,11 @@ def _failing(self, *_, **__):
     raise ValueError("made for another driver")
 
 
-@pytest.mark.parametrize(
-    ("deserialize", "text"),
-    [
-        (_failing, "made for another driver"),
-        (lambda *_, **__: None, "deserialize returned a None"),
-        (lambda *_, **__: object, "deserialize returned a type"),
-    ],
-)
+@pytest.mark.parametrize(("deserialize", "text"), [
+    (_failing, "made for another driver"),
+    (lambda *_, **__: None, "deserialize returned a None"),
+    (lambda *_, **__: object, "deserialize returned a type"),
+])  # fmt: skip
 def test_an_engine_that_cannot_be_restored_is_compiled_again(deserialize, text, caplog):
     run(storing())
     broken = storing(deserialize=deserialize)

@@ -147,15 +147,12 @@ def test_symbolic_dimensions_count_by_where_they_are_equal():
     assert key("N", "N") == key("M", "M") != key("N", "M")
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"level": 1}, {"level": 2}),
-        ({"scale": 1.0}, {"scale": float(np.nextafter(1.0, 2.0))}),
-        ({"keep": ()}, {"keep": ("n1",)}),
-        ({"dims": {"N": (1,)}}, {"dims": {"N": (2,)}}),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), [
+    ({"level": 1}, {"level": 2}),
+    ({"scale": 1.0}, {"scale": float(np.nextafter(1.0, 2.0))}),
+    ({"keep": ()}, {"keep": ("n1",)}),
+    ({"dims": {"N": (1,)}}, {"dims": {"N": (2,)}}),
+])  # fmt: skip
 def test_options_that_shape_the_engine_are_in_the_key(one, other):
     assert key_of(parsed(LINEAR), _storing(**one)) != key_of(parsed(LINEAR), _storing(**other))
 

@@ -120,23 +120,20 @@ def test_the_environment_is_read_at_every_bind(monkeypatch):
     assert first.backends[0].name == "auto"
 
 
-@pytest.mark.parametrize(
-    ("variable", "text", "problem"),
-    [
-        ("STRICT", "maybe", "is not a boolean; use 1/0, true/false, yes/no or on/off"),
-        ("ON_MISSING", "ignore", "is not one of 'error', 'warn'"),
-        ("VERBOSE", "loud", "is not 0, 1, 2 or 3"),
-        ("VERBOSE", "9", "is not 0, 1, 2 or 3"),
-        ("THREADS", "0", "is not a number of threads, 1 or more"),
-        ("THREADS", "all", "is not a number of threads, 1 or more"),
-        ("TUNE", "now", "is not one of 'off', 'first', 'background'"),
-        ("TUNE_SECONDS", "-1", "is not a number of seconds above 0"),
-        ("FALLBACK", "a,b", "is not the name of one backend"),
-        ("OPTIONS", "{", "is not JSON"),
-        ("OPTIONS", "[]", "is not a mapping from backend to options"),
-        ("OPTIONS", '{"a": 1}', "is not a mapping from backend to options"),
-    ],
-)
+@pytest.mark.parametrize(("variable", "text", "problem"), [
+    ("STRICT", "maybe", "is not a boolean; use 1/0, true/false, yes/no or on/off"),
+    ("ON_MISSING", "ignore", "is not one of 'error', 'warn'"),
+    ("VERBOSE", "loud", "is not 0, 1, 2 or 3"),
+    ("VERBOSE", "9", "is not 0, 1, 2 or 3"),
+    ("THREADS", "0", "is not a number of threads, 1 or more"),
+    ("THREADS", "all", "is not a number of threads, 1 or more"),
+    ("TUNE", "now", "is not one of 'off', 'first', 'background'"),
+    ("TUNE_SECONDS", "-1", "is not a number of seconds above 0"),
+    ("FALLBACK", "a,b", "is not the name of one backend"),
+    ("OPTIONS", "{", "is not JSON"),
+    ("OPTIONS", "[]", "is not a mapping from backend to options"),
+    ("OPTIONS", '{"a": 1}', "is not a mapping from backend to options"),
+])  # fmt: skip
 def test_a_value_of_the_wrong_kind_names_the_variable(variable, text, problem, monkeypatch):
     monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
     with pytest.raises(ConfigError) as caught:
@@ -214,19 +211,16 @@ def test_somebody_elses_pyproject_is_passed_by(text, tmp_path):
     assert resolve().strict
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "problem"),
-    [
-        ("a = 1\nstrict = \n", "SGK109", "line 2: Invalid value"),
-        ("strict = 'yes", "SGK109", "line 1: "),
-        ("\nstrict = 'maybe'\n", "SGK108", "line 2 is not a boolean"),
-        ("backend = 'a;b'\n", "SGK107", "line 1: expected NAME"),
-        ("strickt = true\n", "SGK114", "did you mean 'strict'?"),
-        ("[options]\nnumpy = 1\n", "SGK108", "line 2 is not a mapping"),
-        ("\nstrickt = true\n", "SGK114", "line 2: 'strickt'"),
-        ("# caf\xe9\nstrict = '\xff'\n".encode("latin-1"), "SGK109", "line 1: byte 0xe9 is not"),
-    ],
-)
+@pytest.mark.parametrize(("text", "code", "problem"), [
+    ("a = 1\nstrict = \n", "SGK109", "line 2: Invalid value"),
+    ("strict = 'yes", "SGK109", "line 1: "),
+    ("\nstrict = 'maybe'\n", "SGK108", "line 2 is not a boolean"),
+    ("backend = 'a;b'\n", "SGK107", "line 1: expected NAME"),
+    ("strickt = true\n", "SGK114", "did you mean 'strict'?"),
+    ("[options]\nnumpy = 1\n", "SGK108", "line 2 is not a mapping"),
+    ("\nstrickt = true\n", "SGK114", "line 2: 'strickt'"),
+    ("# caf\xe9\nstrict = '\xff'\n".encode("latin-1"), "SGK109", "line 1: byte 0xe9 is not"),
+])  # fmt: skip
 def test_a_mistake_in_a_file_is_answered_with_file_and_line(text, code, problem, project_file):
     project_file.write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(ConfigError) as caught:
@@ -236,15 +230,12 @@ def test_a_mistake_in_a_file_is_answered_with_file_and_line(text, code, problem,
     assert problem in caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[options.numpy]\nmax_loop_iterations = 5\nfoo = 1\n", 3),
-        ("[options]\nnumpy.max_loop_iterations = 5\nnumpy.foo = 1\n", 3),
-        ("strict = true\noptions = {numpy = {foo = 1}}\n", 2),
-        ("options.'numpy'.foo = 1\n", 1),
-    ],
-)
+@pytest.mark.parametrize(("text", "line"), [
+    ("[options.numpy]\nmax_loop_iterations = 5\nfoo = 1\n", 3),
+    ("[options]\nnumpy.max_loop_iterations = 5\nnumpy.foo = 1\n", 3),
+    ("strict = true\noptions = {numpy = {foo = 1}}\n", 2),
+    ("options.'numpy'.foo = 1\n", 1),
+])  # fmt: skip
 def test_an_option_of_a_file_knows_its_line(text, line, project_file):
     project_file.write_text(text)
     _, origin = resolve().options_for("numpy")["foo"]

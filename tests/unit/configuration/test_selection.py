@@ -15,47 +15,41 @@ class Alpha(Backend):
         return []
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("tensorrt", ["tensorrt"]),
-        ("tensorrt,onnxruntime,numpy", ["tensorrt", "onnxruntime", "numpy"]),
-        ("tensorrt?,numpy", ["tensorrt?", "numpy"]),
-        (" tensorrt , numpy ", ["tensorrt", "numpy"]),
-        ("tensorrt:precision=fp16:device=1,numpy", ["tensorrt:precision=fp16:device=1", "numpy"]),
-        ("tensorrt@subgraphkit-tensorrt-nightly", ["tensorrt@subgraphkit-tensorrt-nightly"]),
-        ("a@b.c_d?:k=x=y:empty=", ["a@b.c_d?:k=x=y:empty="]),
-        ("auto", ["auto"]),
-        ("a,auto", ["a", "auto"]),
-        ("none", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("tensorrt", ["tensorrt"]),
+    ("tensorrt,onnxruntime,numpy", ["tensorrt", "onnxruntime", "numpy"]),
+    ("tensorrt?,numpy", ["tensorrt?", "numpy"]),
+    (" tensorrt , numpy ", ["tensorrt", "numpy"]),
+    ("tensorrt:precision=fp16:device=1,numpy", ["tensorrt:precision=fp16:device=1", "numpy"]),
+    ("tensorrt@subgraphkit-tensorrt-nightly", ["tensorrt@subgraphkit-tensorrt-nightly"]),
+    ("a@b.c_d?:k=x=y:empty=", ["a@b.c_d?:k=x=y:empty="]),
+    ("auto", ["auto"]),
+    ("a,auto", ["a", "auto"]),
+    ("none", []),
+])  # fmt: skip
 def test_a_text_is_read_by_the_grammar(text, shown):
     assert [str(choice) for choice in parse_selection(text)] == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("tensorrt;numpy", "got 'tensorrt;numpy' at position 8; did you mean ','?"),
-        ("tensorrt numpy", "at position 9; did you mean ','?"),
-        ("tensorrt|numpy", "at position 8; did you mean ','?"),
-        ("a,precision=fp16", "at position 11; did you mean ':' before the option?"),
-        ("TensorRT", "at position 0; did you mean 'tensorrt'?"),
-        ("a,,b", "at position 2"),
-        ("a,", "at position 2"),
-        ("", "at position 0"),
-        ("a:precision", "at position 2"),
-        ("a@", "at position 2"),
-        ("a?@dist", "at position 2"),
-        ("9a", "at position 0"),
-        ("a" * 33, "at position 32"),
-        ("none,a", "'none' cannot be combined"),
-        ("none:x=1", "'none' takes no"),
-        ("auto?", "'auto' takes no"),
-        ("a:k=v,b,a:k=v", "backend 'a' is named twice"),
-    ],
-)
+@pytest.mark.parametrize(("text", "problem"), [
+    ("tensorrt;numpy", "got 'tensorrt;numpy' at position 8; did you mean ','?"),
+    ("tensorrt numpy", "at position 9; did you mean ','?"),
+    ("tensorrt|numpy", "at position 8; did you mean ','?"),
+    ("a,precision=fp16", "at position 11; did you mean ':' before the option?"),
+    ("TensorRT", "at position 0; did you mean 'tensorrt'?"),
+    ("a,,b", "at position 2"),
+    ("a,", "at position 2"),
+    ("", "at position 0"),
+    ("a:precision", "at position 2"),
+    ("a@", "at position 2"),
+    ("a?@dist", "at position 2"),
+    ("9a", "at position 0"),
+    ("a" * 33, "at position 32"),
+    ("none,a", "'none' cannot be combined"),
+    ("none:x=1", "'none' takes no"),
+    ("auto?", "'auto' takes no"),
+    ("a:k=v,b,a:k=v", "backend 'a' is named twice"),
+])  # fmt: skip
 def test_a_text_that_cannot_be_read_is_answered_with_the_place(text, problem):
     with pytest.raises(ConfigError) as caught:
         parse_selection(text, "the test")
@@ -87,21 +81,18 @@ def test_every_choice_knows_who_made_it():
     assert {choice.origin for choice in parse_selection(["a", ("b", {}), Alpha], "me")} == {"me"}
 
 
-@pytest.mark.parametrize(
-    "selection",
-    [
-        3,
-        object(),
-        [None],
-        ("a", {1: 2}),
-        (("a", "b"), {}),
-        ("a,b", {}),
-        ("none", {"k": 1}),
-        (Alpha(), {"k": 1}),
-        type("Odd", (), {"name": "Bad Name", "properties": list}),
-        type("Odd", (), {"name": "auto", "properties": list}),
-    ],
-)
+@pytest.mark.parametrize("selection", [
+    3,
+    object(),
+    [None],
+    ("a", {1: 2}),
+    (("a", "b"), {}),
+    ("a,b", {}),
+    ("none", {"k": 1}),
+    (Alpha(), {"k": 1}),
+    type("Odd", (), {"name": "Bad Name", "properties": list}),
+    type("Odd", (), {"name": "auto", "properties": list}),
+])  # fmt: skip
 def test_anything_else_is_refused(selection):
     with pytest.raises(ConfigError, match="SGK107"):
         parse_selection(selection)

@@ -45,17 +45,14 @@ def own(tmp_path):
     return tmp_path / "home" / "subgraphkit" / "config.toml"
 
 
-@pytest.mark.parametrize(
-    ("line", "where"),
-    [
-        ('data_roots = ["/"]', "data_roots=['/'] in "),
-        ('limits = "unlimited"', "limits='unlimited' in "),
-        ('limits = "max_nodes=99000000"', "limits="),
-        ('trusted_folders = ["."]', "trusted_folders="),
-        ('backend = "loading:modules=evil"', "backend='loading:modules=evil' in "),
-        ('options.loading.modules = ["evil"]', "options={'loading': {'modules': ['evil']}} in "),
-    ],
-)
+@pytest.mark.parametrize(("line", "where"), [
+    ('data_roots = ["/"]', "data_roots=['/'] in "),
+    ('limits = "unlimited"', "limits='unlimited' in "),
+    ('limits = "max_nodes=99000000"', "limits="),
+    ('trusted_folders = ["."]', "trusted_folders="),
+    ('backend = "loading:modules=evil"', "backend='loading:modules=evil' in "),
+    ('options.loading.modules = ["evil"]', "options={'loading': {'modules': ['evil']}} in "),
+])  # fmt: skip
 @pytest.mark.parametrize("file", ["subgraphkit.toml", "pyproject.toml"])
 def test_a_file_above_may_not_name_code_or_widen_trust(file, line, where, project, monkeypatch):
     heading = "[tool.subgraphkit]\n" if file == "pyproject.toml" else ""

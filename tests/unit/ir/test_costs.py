@@ -60,16 +60,13 @@ def test_an_own_operator_named_as_a_pool_needs_no_kernel():
     assert estimate_flops(graph.nodes[0]) == 10
 
 
-@pytest.mark.parametrize(
-    ("call", "inputs", "output", "least"),
-    [
-        ("MatMul(a, b)", "float[2, 900] a, float[900, 3] b", "float[2, 3] y", 2 * 6 * 900),
-        ('Einsum<equation = "ij,jk,kl->il">(a, a, a)', "float[9, 9] a", "float[9, 9] y", 2 * 9**4),
-        ("LRN<size = 1000>(a)", "float[1, 7, 2, 2] a", "float[1, 7, 2, 2] y", 2 * 28 * 1000),
-        ("Gather(a, i)", "float[4000] a, int64[2] i", "float[2] y", 2),
-        ("Unique(a)", "float[4] a", "float[n] y", 1 << 60),
-    ],
-)
+@pytest.mark.parametrize(("call", "inputs", "output", "least"), [
+    ("MatMul(a, b)", "float[2, 900] a, float[900, 3] b", "float[2, 3] y", 2 * 6 * 900),
+    ('Einsum<equation = "ij,jk,kl->il">(a, a, a)', "float[9, 9] a", "float[9, 9] y", 2 * 9**4),
+    ("LRN<size = 1000>(a)", "float[1, 7, 2, 2] a", "float[1, 7, 2, 2] y", 2 * 28 * 1000),
+    ("Gather(a, i)", "float[4000] a, int64[2] i", "float[2] y", 2),
+    ("Unique(a)", "float[4] a", "float[n] y", 1 << 60),
+])  # fmt: skip
 def test_the_effort_of_a_node_is_no_less_than_its_operations(call, inputs, output, least):
     graph = bound(f"one ({inputs}) => ({output}) {{ y = {call} }}")
     assert least <= effort_of(graph.nodes[0]) <= 64 * least

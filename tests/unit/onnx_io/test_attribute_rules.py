@@ -117,15 +117,12 @@ def test_heads_that_do_not_divide_what_they_share_are_refused(heads):
     assert "[SGK218]" in refusal(model)
 
 
-@pytest.mark.parametrize(
-    ("op_type", "shapes", "place"),
-    [
-        ("Max", [[3], None], 1),
-        ("Max", [None, [3]], 0),
-        ("Add", [[3], None], 1),
-        ("Relu", [None], 0),
-    ],
-)
+@pytest.mark.parametrize(("op_type", "shapes", "place"), [
+    ("Max", [[3], None], 1),
+    ("Max", [None, [3]], 0),
+    ("Add", [[3], None], 1),
+    ("Relu", [None], 0),
+])  # fmt: skip
 def test_an_input_that_is_needed_is_not_left_out(op_type, shapes, place):
     said = refusal(one_node(op_type, shapes))
     assert f"[SGK215] node #0 {op_type} leaves out input {place}, " in said
@@ -163,23 +160,20 @@ def _loads(schema, name, value):
     return True
 
 
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        ("ReduceSum(x, far)", "input 'axes' is [9], expected -3 to 2, because these are axes of 3"),
-        ("ReduceMean(x, huge)", "input 'axes' is [4294967297], expected -3 to 2"),
-        ("Squeeze(x, far)", "input 'axes' is [9], expected -3 to 2"),
-        ("Unsqueeze(x, far)", "input 'axes' is [9], expected -4 to 3"),
-        ("Slice(x, one, one, huge)", "input 'axes' is [4294967297], expected -3 to 2"),
-        ("Pad(x, pair, , huge)", "input 'axes' is [4294967297], expected -3 to 2"),
-        ("CumSum(x, three)", "input 'axis' is 3, expected -3 to 2"),
-        ("Reshape(x, pair)", "input 'shape' is [1, 1], expected that of 24 elements"),
-        ("Reshape(x, none)", "input 'shape' is [0, 7], expected that of 24 elements"),
-        ("Resize(x, , , below)", "input 'sizes' is [2, -3, 4], expected sizes of 0 or more"),
-        ("ReverseSequence(x, long)", "is [4294967297, 1, 1], expected lengths up to 2, the size"),
-        ("PRelu(x, wide)", "input 'slope' is of shape [4, 1, 4], expected what is repeated"),
-    ],
-)
+@pytest.mark.parametrize(("call", "says"), [
+    ("ReduceSum(x, far)", "input 'axes' is [9], expected -3 to 2, because these are axes of 3"),
+    ("ReduceMean(x, huge)", "input 'axes' is [4294967297], expected -3 to 2"),
+    ("Squeeze(x, far)", "input 'axes' is [9], expected -3 to 2"),
+    ("Unsqueeze(x, far)", "input 'axes' is [9], expected -4 to 3"),
+    ("Slice(x, one, one, huge)", "input 'axes' is [4294967297], expected -3 to 2"),
+    ("Pad(x, pair, , huge)", "input 'axes' is [4294967297], expected -3 to 2"),
+    ("CumSum(x, three)", "input 'axis' is 3, expected -3 to 2"),
+    ("Reshape(x, pair)", "input 'shape' is [1, 1], expected that of 24 elements"),
+    ("Reshape(x, none)", "input 'shape' is [0, 7], expected that of 24 elements"),
+    ("Resize(x, , , below)", "input 'sizes' is [2, -3, 4], expected sizes of 0 or more"),
+    ("ReverseSequence(x, long)", "is [4294967297, 1, 1], expected lengths up to 2, the size"),
+    ("PRelu(x, wide)", "input 'slope' is of shape [4, 1, 4], expected what is repeated"),
+])  # fmt: skip
 def test_a_constant_input_that_steers_is_judged_as_an_attribute_is(call, says):
     said = refusal(steered(call))
     assert said.startswith("[SGK218] node #0 ")

@@ -84,29 +84,26 @@ def subfolder(folder):
     (folder / "evil").mkdir()
 
 
-@pytest.mark.parametrize(
-    ("prepare", "location"),
-    [
-        (None, "../secret"),
-        (None, "a/../../secret"),
-        (None, "/etc/hostname"),
-        (None, "..\\secret"),
-        (None, "C:secret"),
-        (None, "file:secret"),
-        (None, ""),
-        (None, "w.bin\0"),
-        (None, "."),
-        (None, "./"),
-        (None, ".."),
-        (None, "/"),
-        (link, "evil"),
-        (linked_folder, "evil/secret"),
-        (link_within_a_linked_folder, "evil/data"),
-        (circle, "evil"),
-        (pipe, "evil"),
-        (subfolder, "evil"),
-    ],
-)
+@pytest.mark.parametrize(("prepare", "location"), [
+    (None, "../secret"),
+    (None, "a/../../secret"),
+    (None, "/etc/hostname"),
+    (None, "..\\secret"),
+    (None, "C:secret"),
+    (None, "file:secret"),
+    (None, ""),
+    (None, "w.bin\0"),
+    (None, "."),
+    (None, "./"),
+    (None, ".."),
+    (None, "/"),
+    (link, "evil"),
+    (linked_folder, "evil/secret"),
+    (link_within_a_linked_folder, "evil/data"),
+    (circle, "evil"),
+    (pipe, "evil"),
+    (subfolder, "evil"),
+])  # fmt: skip
 def test_data_outside_the_models_directory_is_never_opened(folder, prepare, location):
     if prepare is not None:
         prepare(folder)
@@ -251,19 +248,16 @@ def test_no_descriptor_is_left_open(folder):
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-@pytest.mark.parametrize(
-    "entries",
-    [
-        {"location": "absent.bin"},
-        {"location": "w.bin/below"},
-        {"location": "x" * 300},
-        {"location": "w.bin", "offset": "8"},
-        {"location": "w.bin", "offset": "-4"},
-        {"location": "w.bin", "offset": "1_0"},
-        {"location": "w.bin", "length": "9" * 40},
-        {"location": "w.bin", "offset": str(2**62)},
-    ],
-)
+@pytest.mark.parametrize("entries", [
+    {"location": "absent.bin"},
+    {"location": "w.bin/below"},
+    {"location": "x" * 300},
+    {"location": "w.bin", "offset": "8"},
+    {"location": "w.bin", "offset": "-4"},
+    {"location": "w.bin", "offset": "1_0"},
+    {"location": "w.bin", "length": "9" * 40},
+    {"location": "w.bin", "offset": str(2**62)},
+])  # fmt: skip
 def test_data_that_is_missing_or_too_short_is_refused(folder, entries):
     assert code(save(folder, **entries)) == "SGK211"
 

@@ -121,11 +121,11 @@ def test_a_statement_of_the_model_types_what_follows_an_unknown_operator():
 
 
 @pytest.mark.parametrize(("text", "shapes", "facts"), [
-    ("g (float[2, 3] x, float[4, 5] w) => (y) {y = MatMul(x, w)}", None,
+    ("g (float[2, 3] x, float[4, 5] w) => (y) { y = MatMul(x, w) }", None,
      ["#0 MatMul", "'x' float32[2,3]", "'w' float32[4,5]", "contradicts itself"]),
-    ("g (float[N, 3] x, float[4, 3] w) => (y) {a = Relu(x) y = Concat<axis=1>(a, w)}", {"N": 5},
+    ("g (float[N, 3] x, float[4, 3] w) => (y) { a = Relu(x) y = Concat<axis=1>(a, w) }", {"N": 5},
      ["#1 Concat", "'a' float32[5,3]", "'w' float32[4,3]", "the shapes you gave"]),
-    ("g (float[2] x) => (int32[2] y) {y = Relu(x)}", None,
+    ("g (float[2] x) => (int32[2] y) { y = Relu(x) }", None,
      ["output 'y' is declared int32", "#0 Relu makes it float32"]),
 ])  # fmt: skip
 def test_a_contradiction_is_told_with_both_facts(text, shapes, facts):

@@ -158,19 +158,16 @@ def with_initializer(**fields):
     return proto
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"data_type": 1, "dims": [3], "raw_data": b"1234"},
-        {"data_type": 1, "dims": [2], "float_data": [1.0]},
-        {"data_type": 1, "dims": [-1], "raw_data": b"1234"},
-        {"data_type": 1, "dims": [2**62, 8], "raw_data": b"1234"},
-        {"data_type": 1, "dims": [2]},
-        {"data_type": 0, "dims": [2], "raw_data": b"12345678"},
-        {"data_type": 999, "dims": [2], "raw_data": b"12345678"},
-        {"data_type": 22, "dims": [3], "raw_data": b"1"},
-    ],
-)
+@pytest.mark.parametrize("fields", [
+    {"data_type": 1, "dims": [3], "raw_data": b"1234"},
+    {"data_type": 1, "dims": [2], "float_data": [1.0]},
+    {"data_type": 1, "dims": [-1], "raw_data": b"1234"},
+    {"data_type": 1, "dims": [2**62, 8], "raw_data": b"1234"},
+    {"data_type": 1, "dims": [2]},
+    {"data_type": 0, "dims": [2], "raw_data": b"12345678"},
+    {"data_type": 999, "dims": [2], "raw_data": b"12345678"},
+    {"data_type": 22, "dims": [3], "raw_data": b"1"},
+])  # fmt: skip
 def test_a_tensor_whose_payload_does_not_fit_is_refused(fields):
     assert "[SGK208]" in refusal(with_initializer(**fields))
 

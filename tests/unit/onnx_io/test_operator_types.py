@@ -164,14 +164,11 @@ def test_the_operators_that_end_inference_for_want_of_a_type_are_known():
     assert ended <= BLIND
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        'y = ai.onnx.ml.LabelEncoder<keys_strings=["a"], values_int64s=[1]>(u)',
-        "y = EyeLike<dtype=11>(u)",
-        'y = RegexFullMatch<pattern="a">(u)',
-    ],
-)
+@pytest.mark.parametrize("node", [
+    'y = ai.onnx.ml.LabelEncoder<keys_strings=["a"], values_int64s=[1]>(u)',
+    "y = EyeLike<dtype=11>(u)",
+    'y = RegexFullMatch<pattern="a">(u)',
+])  # fmt: skip
 def test_what_reads_a_value_of_no_known_type_can_be_bound(node):
     text = f"g (float[2] x) => (y) {{ u = somebody.Own(x) {node} }}"
     header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'

@@ -238,17 +238,14 @@ def test_text_that_is_not_utf8_stays_bytes():
     assert LazyAttributes(node, None)["s"] == b"\xff\xfe"
 
 
-@pytest.mark.parametrize(
-    ("attribute", "dtype", "expected"),
-    [
-        ({"value_float": 1.5}, DataType.FLOAT, 1.5),
-        ({"value_floats": [1.5, 2.5]}, DataType.FLOAT, [1.5, 2.5]),
-        ({"value_int": 7}, DataType.INT64, 7),
-        ({"value_ints": [7, 8]}, DataType.INT64, [7, 8]),
-        ({"value_string": "a"}, DataType.STRING, "a"),
-        ({"value_strings": ["a", "b"]}, DataType.STRING, ["a", "b"]),
-    ],
-)
+@pytest.mark.parametrize(("attribute", "dtype", "expected"), [
+    ({"value_float": 1.5}, DataType.FLOAT, 1.5),
+    ({"value_floats": [1.5, 2.5]}, DataType.FLOAT, [1.5, 2.5]),
+    ({"value_int": 7}, DataType.INT64, 7),
+    ({"value_ints": [7, 8]}, DataType.INT64, [7, 8]),
+    ({"value_string": "a"}, DataType.STRING, "a"),
+    ({"value_strings": ["a", "b"]}, DataType.STRING, ["a", "b"]),
+])  # fmt: skip
 def test_every_form_of_constant_is_read(attribute, dtype, expected):
     constant = constant_of(helper.make_node("Constant", [], ["c"], **attribute), None)
     assert constant is not None

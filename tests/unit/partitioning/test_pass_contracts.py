@@ -67,14 +67,11 @@ def test_a_filter_that_keeps_what_is_no_candidate_is_named(keep, told):
     assert told in failure(selecting(lambda _: Filtering(keep)), "SGK121").message
 
 
-@pytest.mark.parametrize(
-    ("keep", "kept"),
-    [
-        (tuple, [[0], [1], [2], [3]]),
-        (lambda given: (node for node in given if node.id), [[1], [2], [3]]),
-        (lambda given: (given.clear(), [])[1], []),
-    ],
-)
+@pytest.mark.parametrize(("keep", "kept"), [
+    (tuple, [[0], [1], [2], [3]]),
+    (lambda given: (node for node in given if node.id), [[1], [2], [3]]),
+    (lambda given: (given.clear(), [])[1], []),
+])  # fmt: skip
 def test_a_filter_may_return_any_iterable_of_candidates(keep, kept):
     backends = [selecting(lambda _: Filtering(keep)), taking("*", "rest")]
     assert regions(partition(bound(DIAMOND), backends), "fake") == kept
@@ -116,27 +113,24 @@ METHODS = ("prepare", "create_selector", "groups", "accept", "finish", "accept_b
 NO_ANSWER = "returned None, expected True, False or a Refusal"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "told"),
-    [
-        ("min_nodes", 0, "min_nodes is 0, expected a whole number from 1 on"),
-        ("max_nodes", "many", "max_nodes is 'many', expected a whole number from 1 on"),
-        ("min_nodes", True, "min_nodes is True, expected a whole number from 1 on"),
-        ("connectivity", "none", "connectivity is 'none', expected 'connected' or 'any'"),
-        ("name", 5, "'DescribedProperty' of backend 'fake': name is 5"),
-        ("max_nodes", 0.5, "max_nodes is 0.5, expected a whole number from 1 on"),
-        *((method, raising, f"{method}(?s:.*) raised RuntimeError: broken") for method in METHODS),
-        ("accept", answering(None), f"accept for the region that starts at node #.* {NO_ANSWER}"),
-        ("accept_boundary", answering(None), f"accept_boundary for node #.* {NO_ANSWER}"),
-        ("create_selector", answering(None), "returned None, expected a SubgraphSelector"),
-        ("groups", answering(None), "groups returned None, expected sets of indices"),
-        ("groups", answering([0, 1]), "groups named 0, expected a set of indices"),
-        ("groups", answering(["ab"]), "groups named 'ab', expected a set of indices"),
-        ("groups", answering([[0, 99]]), "groups named 99, expected indices of nodes from 0 to 3"),
-        ("groups", answering([[True]]), "groups named True, expected indices of nodes from 0 to 3"),
-        ("groups", answering([["a"]]), "groups named 'a', expected indices of nodes from 0 to 3"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "told"), [
+    ("min_nodes", 0, "min_nodes is 0, expected a whole number from 1 on"),
+    ("max_nodes", "many", "max_nodes is 'many', expected a whole number from 1 on"),
+    ("min_nodes", True, "min_nodes is True, expected a whole number from 1 on"),
+    ("connectivity", "none", "connectivity is 'none', expected 'connected' or 'any'"),
+    ("name", 5, "'DescribedProperty' of backend 'fake': name is 5"),
+    ("max_nodes", 0.5, "max_nodes is 0.5, expected a whole number from 1 on"),
+    *((method, raising, f"{method}(?s:.*) raised RuntimeError: broken") for method in METHODS),
+    ("accept", answering(None), f"accept for the region that starts at node #.* {NO_ANSWER}"),
+    ("accept_boundary", answering(None), f"accept_boundary for node #.* {NO_ANSWER}"),
+    ("create_selector", answering(None), "returned None, expected a SubgraphSelector"),
+    ("groups", answering(None), "groups returned None, expected sets of indices"),
+    ("groups", answering([0, 1]), "groups named 0, expected a set of indices"),
+    ("groups", answering(["ab"]), "groups named 'ab', expected a set of indices"),
+    ("groups", answering([[0, 99]]), "groups named 99, expected indices of nodes from 0 to 3"),
+    ("groups", answering([[True]]), "groups named True, expected indices of nodes from 0 to 3"),
+    ("groups", answering([["a"]]), "groups named 'a', expected indices of nodes from 0 to 3"),
+])  # fmt: skip
 def test_a_property_that_declares_or_answers_nonsense_is_named(name, value, told):
     made = taking("Relu Add", "fake", **{name: value})
     assert re.search(told, failure(made, "SGK122").message)

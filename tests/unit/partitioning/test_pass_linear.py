@@ -128,20 +128,17 @@ def many_pieces_of_small_groups(size):
     return rows, outputs, taking("Exp", "one", max_nodes=10, groups=lambda graph: groups)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        hub_that_may_not_hand_out,
-        sum_of_what_may_not_enter,
-        sum_of_what_may_not_leave,
-        group_refused_at_its_end,
-        group_refused_from_every_side,
-        group_that_every_node_beside_it_reads,
-        groups_that_cannot_stay_together,
-        groups_that_wait_on_each_other,
-        many_pieces_of_small_groups,
-    ],
-)
+@pytest.mark.parametrize("case", [
+    hub_that_may_not_hand_out,
+    sum_of_what_may_not_enter,
+    sum_of_what_may_not_leave,
+    group_refused_at_its_end,
+    group_refused_from_every_side,
+    group_that_every_node_beside_it_reads,
+    groups_that_cannot_stay_together,
+    groups_that_wait_on_each_other,
+    many_pieces_of_small_groups,
+])  # fmt: skip
 def test_a_graph_four_times_as_large_is_about_four_times_the_work(case):
     def work(size):
         rows, outputs, one = case(size)

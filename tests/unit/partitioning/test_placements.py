@@ -101,22 +101,19 @@ def test_a_plan_measured_elsewhere_holds_and_warns(bound, tmp_path, caplog):
     assert caplog.text.count("(threads differ)") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "it is not JSON"),
-        ("[]", "it has no 'format' that is 1"),
-        ('{"format": 2}', "it has no 'format' that is 1"),
-        ("[" * 100_000, "it is nested too deeply"),
-        (plan_text(backends=3), r"a member of it is wrong: Expected `object`, .* `\$\.backends`"),
-        (plan_text(circumstances=[]), "a member of it is wrong"),
-        (plan_text(nodes={"tvm": []}), "it places nodes on backends that it does not list"),
-        (plan_text(nodes={"numpy": "abc"}), "a member of it is wrong"),
-        (plan_text(nodes={"numpy": [1]}), "a member of it is wrong"),
-        (plan_text(backends={"numpy": []}), "a member of it is wrong"),
-        (None, "No such file or directory"),
-    ],
-)
+@pytest.mark.parametrize(("text", "why"), [
+    ("", "it is not JSON"),
+    ("[]", "it has no 'format' that is 1"),
+    ('{"format": 2}', "it has no 'format' that is 1"),
+    ("[" * 100_000, "it is nested too deeply"),
+    (plan_text(backends=3), r"a member of it is wrong: Expected `object`, .* `\$\.backends`"),
+    (plan_text(circumstances=[]), "a member of it is wrong"),
+    (plan_text(nodes={"tvm": []}), "it places nodes on backends that it does not list"),
+    (plan_text(nodes={"numpy": "abc"}), "a member of it is wrong"),
+    (plan_text(nodes={"numpy": [1]}), "a member of it is wrong"),
+    (plan_text(backends={"numpy": []}), "a member of it is wrong"),
+    (None, "No such file or directory"),
+])  # fmt: skip
 def test_what_is_no_plan_file_is_refused_and_the_reason_is_in_words(bound, tmp_path, text, why):
     path = tmp_path / "plan.json"
     if text is not None:

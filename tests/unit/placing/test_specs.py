@@ -244,16 +244,13 @@ def test_specs_from_outside_keep_what_is_tighter_on_either_side():
     assert (found.isolate, found.max_memory) == ({"numpy"}, 1 << 30)
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"settings": {"trusted_folders": ["/"]}},
-        {"settings": {"data_roots": "/"}},
-        {"options": {"tensorrt": {"plugin_libraries": ["x.so"]}}},
-        {"backend": "tensorrt:modules=evil,numpy"},
-        {"trust": True},
-    ],
-)
+@pytest.mark.parametrize("members", [
+    {"settings": {"trusted_folders": ["/"]}},
+    {"settings": {"data_roots": "/"}},
+    {"options": {"tensorrt": {"plugin_libraries": ["x.so"]}}},
+    {"backend": "tensorrt:modules=evil,numpy"},
+    {"trust": True},
+])  # fmt: skip
 def test_a_spec_from_outside_names_no_code_and_nothing_to_trust(members):
     assert "the spec says" in refusal("SGK126", _of_json(**members).open)
     if "tensorrt" not in str(members):  # which need not run here

@@ -149,16 +149,13 @@ def test_a_calibration_cache_holds_scales_as_bits(tmp_path):
     assert sorted(found.values) == ["a", "x: 0"]
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("a 3c008912", "line 3 is 'a 3c008912', expected a name"),
-        ("a: 3c00891", "line 3 is 'a: 3c00891'"),
-        ("a: 7fc00000", "line 3 gives 'a' the scale nan"),
-        ("a: bf800000", "line 3 gives 'a' the scale -1.0"),
-        ("first: 3f800000", "line 3 names 'first' again"),
-    ],
-)
+@pytest.mark.parametrize(("line", "why"), [
+    ("a 3c008912", "line 3 is 'a 3c008912', expected a name"),
+    ("a: 3c00891", "line 3 is 'a: 3c00891'"),
+    ("a: 7fc00000", "line 3 gives 'a' the scale nan"),
+    ("a: bf800000", "line 3 gives 'a' the scale -1.0"),
+    ("first: 3f800000", "line 3 names 'first' again"),
+])  # fmt: skip
 def test_a_damaged_cache_is_refused_with_its_line(line, why, tmp_path):
     with pytest.raises(CallerError, match="SGK233") as caught:
         read_calibration_cache(cache(tmp_path, "first: 3f800000", line))

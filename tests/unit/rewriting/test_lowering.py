@@ -154,14 +154,11 @@ def test_a_softmax_over_a_long_axis_is_kept_in_fp16():
         assert _kept(_rewritten(body, "bf16")) == {}
 
 
-@pytest.mark.parametrize(
-    ("line", "terms"),
-    [
-        ("y = MatMul(x, w)", 8),
-        ("y = Gemm(x, w)", 8),
-        ("r = ReduceSum<keepdims=1>(x, axis) y = Mul(r, one)", 8),
-    ],
-)
+@pytest.mark.parametrize(("line", "terms"), [
+    ("y = MatMul(x, w)", 8),
+    ("y = Gemm(x, w)", 8),
+    ("r = ReduceSum<keepdims=1>(x, axis) y = Mul(r, one)", 8),
+])  # fmt: skip
 def test_sums_of_more_terms_than_allowed_are_kept(line, terms):
     numbers = ", ".join(["1"] * 64)
     body = f"""g (float[8,8] x) => (float[a,b] y)

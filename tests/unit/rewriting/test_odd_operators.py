@@ -26,11 +26,12 @@ def _codes(done):
 
 @SHORT
 @pytest.mark.parametrize(("body", "opset", "code"), [
-    ("g (float[2] x) => (int32[2] y) {y = BitCast <to = 6> (x)}", 26, "never"),
-    ("g (float[2] x) => (float[2] y) {y = OptionalGetElement(x)}", 18, "type"),
-    ("g (float[1,2] x) => (float[1,2] y) {y = MeanVarianceNormalization<axes = [1]>(x)}", 18,
+    ("g (float[2] x) => (int32[2] y) { y = BitCast <to = 6> (x) }", 26, "never"),
+    ("g (float[2] x) => (float[2] y) { y = OptionalGetElement(x) }", 18, "type"),
+    ("g (float[1,2] x) => (float[1,2] y) { y = MeanVarianceNormalization<axes = [1]>(x) }", 18,
      "never"),
-    ("g (float[3,5] x, int64[3] t) => (float y) {y = SoftmaxCrossEntropyLoss(x, t)}", 18, "never"),
+    ("g (float[3,5] x, int64[3] t) => (float y) { y = SoftmaxCrossEntropyLoss(x, t) }", 18,
+     "never"),
 ])  # fmt: skip
 def test_an_operator_that_cannot_take_the_type_stays(precision, body, opset, code):
     done = _checked(parsed(body, opset), precision)
@@ -153,16 +154,13 @@ def test_a_depth_that_is_a_float_stays():
     assert _run(done.model, **feeds).shape == (3, 301)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "t = Trilu(w)",
-        "t = Div(w, one)",
-        "t = Compress <axis = 0> (w, both)",
-        "t = GatherElements(w, k)",
-        "t = ReduceMin <axes = [1], keepdims = 1> (w)",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "t = Trilu(w)",
+    "t = Div(w, one)",
+    "t = Compress <axis = 0> (w, both)",
+    "t = GatherElements(w, k)",
+    "t = ReduceMin <axes = [1], keepdims = 1> (w)",
+])  # fmt: skip
 def test_a_mask_stays_finite_whatever_moves_it(line):
     model = parsed(
         f"""g (float[2,4] x, int64[2,4] k) => (float[2,4] y)

@@ -34,13 +34,10 @@ def activated(net, value, kind):
     return net.add(operator, [value, *extra.get(kind, [])], "e")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("BiasAdd", "Relu", "LeakyRelu", "Clip", "silu", "relu, pool"),
-        *("Softmax", "gelu", "layernorm", "Transpose"),
-    ],
-)
+@pytest.mark.parametrize("kind", [
+    *("BiasAdd", "Relu", "LeakyRelu", "Clip", "silu", "relu, pool"),
+    *("Softmax", "gelu", "layernorm", "Transpose"),
+])  # fmt: skip
 def test_nothing_lies_between_a_product_and_what_follows_it_in_its_kernel(kind):
     net = Net([1, 16, 16, 16])
     a = net.add("Conv", ["x", kernel(16, 16)], "a")

@@ -69,15 +69,12 @@ def test_who_writes_to_an_input_fails_and_leaves_it_as_it_was(*, checked):
     assert x.flags.writeable
 
 
-@pytest.mark.parametrize(
-    ("backend", "model", "what"),
-    [
-        (ReturnsInput, RELU, "its input 'x'"),
-        (ReturnsOneTwice, TWO, "its output 'y'"),
-        (ReturnsScratch, RELU, "what it returned in an earlier run"),
-        (ReturnsOwnBuffer, RELU, "what it returned in an earlier run"),
-    ],
-)
+@pytest.mark.parametrize(("backend", "model", "what"), [
+    (ReturnsInput, RELU, "its input 'x'"),
+    (ReturnsOneTwice, TWO, "its output 'y'"),
+    (ReturnsScratch, RELU, "what it returned in an earlier run"),
+    (ReturnsOwnBuffer, RELU, "what it returned in an earlier run"),
+])  # fmt: skip
 def test_what_is_returned_in_memory_of_others_is_refused(backend, model, what):
     with opened(backend, model) as session:
         kept: list[Any] = []

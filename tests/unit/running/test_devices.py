@@ -239,19 +239,16 @@ def test_a_buffer_on_the_device_that_is_fed_as_well_is_refused():
         session.run_with_iobinding(binding)
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        (("npu", 0, np.float32, (2,), 256), "expected 'cpu' or 'cuda'"),
-        (("cuda", 0, None, (2,), 256), "is not described"),
-        (("cuda", 0, np.float32, None, 256), "is not described"),
-        (("cuda", 0, 77, (2,), 256), "is not described"),
-        (("cuda", 0, np.float32, (2,), 0), r"no shape \(2,\) at 0x0"),
-        (("cpu", 0, np.float32, (2,), 0), r"no shape \(2,\) at 0x0"),
-        (("cpu", 0, np.float32, (2, -1), 256), "no shape"),
-        (("cuda", 0, np.float32, (2,), None), "is not described"),
-    ],
-)
+@pytest.mark.parametrize(("given", "text"), [
+    (("npu", 0, np.float32, (2,), 256), "expected 'cpu' or 'cuda'"),
+    (("cuda", 0, None, (2,), 256), "is not described"),
+    (("cuda", 0, np.float32, None, 256), "is not described"),
+    (("cuda", 0, 77, (2,), 256), "is not described"),
+    (("cuda", 0, np.float32, (2,), 0), r"no shape \(2,\) at 0x0"),
+    (("cpu", 0, np.float32, (2,), 0), r"no shape \(2,\) at 0x0"),
+    (("cpu", 0, np.float32, (2, -1), 256), "no shape"),
+    (("cuda", 0, np.float32, (2,), None), "is not described"),
+])  # fmt: skip
 def test_memory_that_is_not_described_is_refused(given, text):
     with bound(CHAIN) as (_, binding, _), pytest.raises(InputError, match=f"SGK145.*{text}"):
         binding.bind_input("x", *given)

@@ -103,24 +103,21 @@ def test_arrays_of_other_libraries_come_in_by_dlpack():
     assert session(DIAMOND).run(None, {"x": Foreign(ones(2, 3))})[0].sum() == 0
 
 
-@pytest.mark.parametrize(
-    ("feeds", "code", "told"),
-    [
-        ({}, "SGK142", "missing: 'x'"),
-        ({"x": ones(2, 3), "y": ones(1)}, "SGK142", "not inputs of the model: 'y'"),
-        ({"X": ones(2, 3)}, "SGK142", "The model's inputs: 'x' float32[N,3]"),
-        ({"x": np.ones((2, 3))}, "SGK141", "has dtype float64; the model needs float32"),
-        ({"x": np.ones((2, 3), np.int64)}, "SGK141", "x.astype('float32')"),
-        ({"x": ones(2, 4)}, "SGK140", "shape (2, 4); the model needs (N, 3): dimension 1 differs"),
-        ({"x": ones(3)}, "SGK140", "rank 1 instead of 2"),
-        ({"x": object()}, "SGK145", "a object cannot be read as that"),
-        ({"x": ["a"]}, "SGK145", "it holds string"),
-        ([ones(2, 3)], "SGK145", "the feeds are a list"),
-        (None, "SGK145", "the feeds are a NoneType"),
-        ({"x": np.ma.masked_array(ones(2, 3))}, "SGK145", "its mask would be lost"),
-        ({"x": np.zeros((2, 3), "datetime64[s]")}, "SGK141", "datetime64"),
-    ],
-)
+@pytest.mark.parametrize(("feeds", "code", "told"), [
+    ({}, "SGK142", "missing: 'x'"),
+    ({"x": ones(2, 3), "y": ones(1)}, "SGK142", "not inputs of the model: 'y'"),
+    ({"X": ones(2, 3)}, "SGK142", "The model's inputs: 'x' float32[N,3]"),
+    ({"x": np.ones((2, 3))}, "SGK141", "has dtype float64; the model needs float32"),
+    ({"x": np.ones((2, 3), np.int64)}, "SGK141", "x.astype('float32')"),
+    ({"x": ones(2, 4)}, "SGK140", "shape (2, 4); the model needs (N, 3): dimension 1 differs"),
+    ({"x": ones(3)}, "SGK140", "rank 1 instead of 2"),
+    ({"x": object()}, "SGK145", "a object cannot be read as that"),
+    ({"x": ["a"]}, "SGK145", "it holds string"),
+    ([ones(2, 3)], "SGK145", "the feeds are a list"),
+    (None, "SGK145", "the feeds are a NoneType"),
+    ({"x": np.ma.masked_array(ones(2, 3))}, "SGK145", "its mask would be lost"),
+    ({"x": np.zeros((2, 3), "datetime64[s]")}, "SGK141", "datetime64"),
+])  # fmt: skip
 def test_feeds_that_do_not_fit_are_refused_and_the_session_goes_on(feeds, code, told):
     s = session(LINEAR)
     with pytest.raises(InputError) as refusal:
@@ -279,16 +276,13 @@ def returning(*results):
     return Returning
 
 
-@pytest.mark.parametrize(
-    ("results", "told"),
-    [
-        ((np.ones((2, 3)),), "dtype float64 for 'y', expected float32"),
-        ((ones(3, 2),), "shape (3, 2) for 'y', expected float32[2,3]"),
-        (([1.0],), "a list for 'y', expected an array"),
-        ((), "wrong number of outputs"),
-        ((ones(2, 3), ones(2, 3)), "wrong number of outputs"),
-    ],
-)
+@pytest.mark.parametrize(("results", "told"), [
+    ((np.ones((2, 3)),), "dtype float64 for 'y', expected float32"),
+    ((ones(3, 2),), "shape (3, 2) for 'y', expected float32[2,3]"),
+    (([1.0],), "a list for 'y', expected an array"),
+    ((), "wrong number of outputs"),
+    ((ones(2, 3), ones(2, 3)), "wrong number of outputs"),
+])  # fmt: skip
 def test_a_wrong_result_is_caught_at_the_boundary(results, told):
     s = session(DIAMOND, claiming(ALL, "bad", make=returning(*results)))
     with pytest.raises(ExecutionError) as failure:
@@ -303,16 +297,13 @@ def test_the_session_knows_how_it_was_configured(monkeypatch):
     assert rows["strict"][1] == "environment"
 
 
-@pytest.mark.parametrize(
-    ("declared", "value", "told"),
-    [
-        ("int64[2]", [1.7, 2.0], "it holds float64"),
-        ("uint8[2]", [1, 300], "out of bounds"),
-        ("bool[2]", [2, 0], "it holds int64"),
-        ("float[2]", ["1", "2"], "it holds string"),
-        ("string[2]", [1, 2], "it holds int64"),
-    ],
-)
+@pytest.mark.parametrize(("declared", "value", "told"), [
+    ("int64[2]", [1.7, 2.0], "it holds float64"),
+    ("uint8[2]", [1, 300], "out of bounds"),
+    ("bool[2]", [2, 0], "it holds int64"),
+    ("float[2]", ["1", "2"], "it holds string"),
+    ("string[2]", [1, 2], "it holds int64"),
+])  # fmt: skip
 def test_python_values_that_would_change_are_refused(declared, value, told):
     s = session(f"g ({declared} x) => ({declared} y) {{ y = Identity(x) }}")
     with pytest.raises(InputError, match=told) as refusal:

@@ -54,14 +54,11 @@ def test_new_weights_are_copied():
     assert value(session) == [9, 12]
 
 
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ({"nothing": np.zeros(2, np.float32)}, "no weight 'nothing'"),
-        ({"bias": np.zeros(3, np.float32)}, "weight 'bias' is float32[2]; the new value is"),
-        ({"bias": np.zeros(2)}, "float64"),
-    ],
-)
+@pytest.mark.parametrize(("changed", "told"), [
+    ({"nothing": np.zeros(2, np.float32)}, "no weight 'nothing'"),
+    ({"bias": np.zeros(3, np.float32)}, "weight 'bias' is float32[2]; the new value is"),
+    ({"bias": np.zeros(2)}, "float64"),
+])  # fmt: skip
 def test_weights_that_do_not_fit_are_refused(changed, told):
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
     with pytest.raises(WeightUpdateError) as refusal:

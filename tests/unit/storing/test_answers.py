@@ -95,18 +95,15 @@ def _failing():
     raise MemoryError
 
 
-@pytest.mark.parametrize(
-    ("said", "fault"),
-    [
-        (MemoryError(), True),
-        (OSError(24, "Too many open files"), True),
-        (RuntimeError("std::bad_alloc"), True),
-        (RuntimeError("bad allocation"), True),
-        ("CUDA error: out of memory", True),
-        (RuntimeError("no kernel for int16"), False),
-        ("memory_format is not supported", False),
-    ],
-)
+@pytest.mark.parametrize(("said", "fault"), [
+    (MemoryError(), True),
+    (OSError(24, "Too many open files"), True),
+    (RuntimeError("std::bad_alloc"), True),
+    (RuntimeError("bad allocation"), True),
+    ("CUDA error: out of memory", True),
+    (RuntimeError("no kernel for int16"), False),
+    ("memory_format is not supported", False),
+])  # fmt: skip
 def test_faults_of_the_machine_are_told_from_answers(said, *, fault):
     assert is_machine_fault(said) is fault
 

@@ -46,18 +46,15 @@ def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched():
 
 
 @pytest.mark.parametrize("form", VARIANTS)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Conv/test_conv_with_strides_padding",
-        "Resize/test_resize_upsample_scales_linear",
-        "Loop/test_loop13_seq",
-        "StringConcat/test_string_concat",
-        "QuantizeLinear/test_quantizelinear_e4m3fn",
-        "Dropout/test_training_dropout_mask",
-        "SequenceInsert/test_sequence_insert_at_back",
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "Conv/test_conv_with_strides_padding",
+    "Resize/test_resize_upsample_scales_linear",
+    "Loop/test_loop13_seq",
+    "StringConcat/test_string_concat",
+    "QuantizeLinear/test_quantizelinear_e4m3fn",
+    "Dropout/test_training_dropout_mask",
+    "SequenceInsert/test_sequence_insert_at_back",
+])  # fmt: skip
 def test_what_is_taken_and_right_is_right_in_every_form(name, form):
     finding = found(f"L3/{name}/{form}")
     assert (finding.outcome, finding.detail) == (Outcome.RIGHT, "")
@@ -65,16 +62,13 @@ def test_what_is_taken_and_right_is_right_in_every_form(name, form):
 
 
 @pytest.mark.parametrize("form", VARIANTS)
-@pytest.mark.parametrize(
-    ("fault", "outcome"),
-    [
-        ("WrongValue", Outcome.FAIL_VALUE),
-        ("WrongDtype", Outcome.FAIL_DTYPE),
-        ("WrongShape", Outcome.FAIL_SHAPE),
-        ("RaisesInRun", Outcome.FAIL_RUN),
-        ("OutputsTooFew", Outcome.FAIL_RUN),
-    ],
-)
+@pytest.mark.parametrize(("fault", "outcome"), [
+    ("WrongValue", Outcome.FAIL_VALUE),
+    ("WrongDtype", Outcome.FAIL_DTYPE),
+    ("WrongShape", Outcome.FAIL_SHAPE),
+    ("RaisesInRun", Outcome.FAIL_RUN),
+    ("OutputsTooFew", Outcome.FAIL_RUN),
+])  # fmt: skip
 def test_a_wrong_result_is_caught_at_its_stage_in_every_form(fault, outcome, form):
     assert faulty(f"L3/Add/test_add_bcast/{form}", fault).outcome is outcome
 
@@ -185,16 +179,13 @@ def test_every_kind_of_model_is_there_and_each_network():
     assert (counts["seeded"], counts["own"]) == (9, 0)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "simple/test_sequence_model1",
-        "simple/test_strnorm_model_monday_casesensintive_upper",
-        "pytorch-converted/test_Conv2d",
-        "pytorch-operator/test_operator_reduced_mean",
-        "seeded/squeezenet",
-    ],
-)
+@pytest.mark.parametrize("case", [
+    "simple/test_sequence_model1",
+    "simple/test_strnorm_model_monday_casesensintive_upper",
+    "pytorch-converted/test_Conv2d",
+    "pytorch-operator/test_operator_reduced_mean",
+    "seeded/squeezenet",
+])  # fmt: skip
 def test_a_model_is_right_on_a_right_backend_and_wrong_on_a_wrong_one(case):
     for target, outcome in ((TARGET, Outcome.RIGHT), (WRONG, Outcome.FAIL_VALUE)):
         subject = Subject(target=target)

@@ -24,16 +24,13 @@ pytestmark = pytest.mark.usefixtures("ready_children")
 FAULTY = "tests.faulty"
 
 
-@pytest.mark.parametrize(
-    ("backend", "options"),
-    [
-        ("numpy:max_loop_iterations=9", None),
-        ("numpy@subgraphkit-numpy", {"max_loop_iterations": 9}),
-        ("loopback", None),
-        (WrappingBackend, None),
-        ("tests.faulty.wrapping:WrappingBackend", None),
-    ],
-)
+@pytest.mark.parametrize(("backend", "options"), [
+    ("numpy:max_loop_iterations=9", None),
+    ("numpy@subgraphkit-numpy", {"max_loop_iterations": 9}),
+    ("loopback", None),
+    (WrappingBackend, None),
+    ("tests.faulty.wrapping:WrappingBackend", None),
+])  # fmt: skip
 def test_a_backend_may_be_named_in_several_ways(backend, options):
     (finding,) = check_backend(backend, 2, options=options, only="L2/chain")  # type: ignore[arg-type]
     assert finding.outcome is Outcome.RIGHT

@@ -101,14 +101,11 @@ def test_who_takes_one_rare_operator_is_tried_on_that(backend, operator):
     assert Report(backend.__name__, found).is_passed
 
 
-@pytest.mark.parametrize(
-    ("backend", "name", "outcome"),
-    [
-        (choosy.SaysThatItFlushes, "operators/arithmetic", Outcome.RIGHT),
-        (choosy.SaysThatItLosesSigns, "sizes/open/arithmetic", Outcome.RIGHT),
-        (choosy.SaysThatItLosesSigns, "operators/arithmetic", Outcome.FAIL_VALUE),
-    ],
-)
+@pytest.mark.parametrize(("backend", "name", "outcome"), [
+    (choosy.SaysThatItFlushes, "operators/arithmetic", Outcome.RIGHT),
+    (choosy.SaysThatItLosesSigns, "sizes/open/arithmetic", Outcome.RIGHT),
+    (choosy.SaysThatItLosesSigns, "operators/arithmetic", Outcome.FAIL_VALUE),
+])  # fmt: skip
 def test_who_declares_to_lack_some_numbers_is_tried_on_all_others(backend, name, outcome):
     subject = subject_of(backend)
     found = carry_out(cases_of_level(5, subject)[f"L5/{name}"], subject)

@@ -80,18 +80,15 @@ def test_a_case_that_raises_breaks_the_contract():
     assert (found.outcome, found.detail) == (Outcome.FAIL_CONTRACT, "LookupError: lost")
 
 
-@pytest.mark.parametrize(
-    "declare",
-    [
-        lambda suite: suite.lacks("telepathy", "no"),
-        lambda suite: suite.lacks("threads", " "),
-        lambda suite: suite.xfail("", "no"),
-        lambda suite: suite.xfail("L3/*", ""),
-        lambda suite: suite.skip("L3/*", ""),
-        lambda suite: suite.tolerance("float16", rtol=-1.0, atol=0.0),
-        lambda suite: suite.tolerance("float16", rtol=float("nan"), atol=0.0),
-    ],
-)
+@pytest.mark.parametrize("declare", [
+    lambda suite: suite.lacks("telepathy", "no"),
+    lambda suite: suite.lacks("threads", " "),
+    lambda suite: suite.xfail("", "no"),
+    lambda suite: suite.xfail("L3/*", ""),
+    lambda suite: suite.skip("L3/*", ""),
+    lambda suite: suite.tolerance("float16", rtol=-1.0, atol=0.0),
+    lambda suite: suite.tolerance("float16", rtol=float("nan"), atol=0.0),
+])  # fmt: skip
 def test_a_declaration_that_says_nothing_is_refused(declare):
     with pytest.raises(ConfigError) as caught:
         declare(Conformance())

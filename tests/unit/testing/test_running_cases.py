@@ -26,25 +26,22 @@ def found(case, backend):
     return carry_out(CASES[f"L5/{case}"], Subject(target=backend))
 
 
-@pytest.mark.parametrize(
-    ("fault", "case", "outcome", "text"),
-    [
-        ("ReturnsOwnBuffer", "runs/results_stay", Outcome.FAIL_ALIAS, "earlier run"),
-        ("ReturnsOwnBuffer", "sessions/two_in_turn", Outcome.FAIL_ALIAS, "earlier run"),
-        ("ReturnsOwnBuffer", "io_binding/new_outputs", Outcome.FAIL_VALUE, "differ"),
-        ("CachesFirstResult", "threads/one_session", Outcome.FAIL_VALUE, "in thread"),
-        ("CachesFirstResult", "io_binding/buffers", Outcome.FAIL_VALUE, "in the buffer"),
-        ("CachesFirstResult", "runs/repeated", Outcome.FAIL_VALUE, "differ"),
-        ("IgnoresStrides", "feeds/not_contiguous", Outcome.FAIL_VALUE, "differ"),
-        ("IgnoresStrides", "feeds/columns_first", Outcome.FAIL_VALUE, "differ"),
-        ("IgnoresStrides", "feeds/stride_zero", Outcome.FAIL_VALUE, "differ"),
-        ("WritesInputs", "runs/repeated", Outcome.FAIL_ALIAS, "was written to"),
-        ("RaisesInRun", "threads/one_session", Outcome.FAIL_RUN, "device lost"),
-        ("WrongValue", "random_graphs/3", Outcome.FAIL_VALUE, "differ"),
-        ("WrongValue", "values/not_finite", Outcome.FAIL_VALUE, "differ"),
-        ("WrongShape", "shapes/scalar", Outcome.FAIL_SHAPE, "shape"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "case", "outcome", "text"), [
+    ("ReturnsOwnBuffer", "runs/results_stay", Outcome.FAIL_ALIAS, "earlier run"),
+    ("ReturnsOwnBuffer", "sessions/two_in_turn", Outcome.FAIL_ALIAS, "earlier run"),
+    ("ReturnsOwnBuffer", "io_binding/new_outputs", Outcome.FAIL_VALUE, "differ"),
+    ("CachesFirstResult", "threads/one_session", Outcome.FAIL_VALUE, "in thread"),
+    ("CachesFirstResult", "io_binding/buffers", Outcome.FAIL_VALUE, "in the buffer"),
+    ("CachesFirstResult", "runs/repeated", Outcome.FAIL_VALUE, "differ"),
+    ("IgnoresStrides", "feeds/not_contiguous", Outcome.FAIL_VALUE, "differ"),
+    ("IgnoresStrides", "feeds/columns_first", Outcome.FAIL_VALUE, "differ"),
+    ("IgnoresStrides", "feeds/stride_zero", Outcome.FAIL_VALUE, "differ"),
+    ("WritesInputs", "runs/repeated", Outcome.FAIL_ALIAS, "was written to"),
+    ("RaisesInRun", "threads/one_session", Outcome.FAIL_RUN, "device lost"),
+    ("WrongValue", "random_graphs/3", Outcome.FAIL_VALUE, "differ"),
+    ("WrongValue", "values/not_finite", Outcome.FAIL_VALUE, "differ"),
+    ("WrongShape", "shapes/scalar", Outcome.FAIL_SHAPE, "shape"),
+])  # fmt: skip
 def test_a_fault_is_caught_at_its_stage(fault, case, outcome, text):
     finding = found(case, f"tests.faulty:{fault}")
     assert finding.outcome is outcome
@@ -119,17 +116,14 @@ def test_what_operators_compute_comes_before_all_else():
     assert groups[: len(first)] == first
 
 
-@pytest.mark.parametrize(
-    ("family", "derived"),
-    [
-        ("arithmetic", {("Clip", 10), ("Dropout", 11)}),
-        ("movement", {("Pad", 10), ("Slice", 9), ("Split", 12), ("Squeeze", 12), ("Pad", 17)}),
-        ("reductions", {("Softmax", 12), ("ReduceSum", 12), ("ReduceMean", 17), ("TopK", 9)}),
-        ("windows", {("BatchNormalization", 13), ("AveragePool", 18), ("MaxPool", 9)}),
-        ("normalisations", {("Upsample", 9), ("Resize", 10), ("LSTM", 13)}),
-        ("quantised", {("QuantizeLinear", 12), ("DequantizeLinear", 20)}),
-    ],
-)
+@pytest.mark.parametrize(("family", "derived"), [
+    ("arithmetic", {("Clip", 10), ("Dropout", 11)}),
+    ("movement", {("Pad", 10), ("Slice", 9), ("Split", 12), ("Squeeze", 12), ("Pad", 17)}),
+    ("reductions", {("Softmax", 12), ("ReduceSum", 12), ("ReduceMean", 17), ("TopK", 9)}),
+    ("windows", {("BatchNormalization", 13), ("AveragePool", 18), ("MaxPool", 9)}),
+    ("normalisations", {("Upsample", 9), ("Resize", 10), ("LSTM", 13)}),
+    ("quantised", {("QuantizeLinear", 12), ("DequantizeLinear", 20)}),
+])  # fmt: skip
 def test_lines_come_for_each_operator_set_in_which_an_operator_was_another(family, derived):
     older = older_operations(family)
     assert derived <= {(name, one.opset) for one in older for name in one.operators}

@@ -25,19 +25,16 @@ def divided(model):
     return [(s.backend, s.inputs, s.outputs) for s in partitioning.subgraphs]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "test_conv_with_strides_padding",
-        "test_split_equal_parts_1d_opset18",
-        "test_sequence_insert_at_back",
-        "test_optional_has_element_tensor_input",
-        "test_if_seq",
-        "test_string_concat",
-        "test_cast_FLOAT_to_FLOAT8E4M3FN",
-        "test_ai_onnx_ml_array_feature_extractor",
-    ],
-)
+@pytest.mark.parametrize("name", [
+    "test_conv_with_strides_padding",
+    "test_split_equal_parts_1d_opset18",
+    "test_sequence_insert_at_back",
+    "test_optional_has_element_tensor_input",
+    "test_if_seq",
+    "test_string_concat",
+    "test_cast_FLOAT_to_FLOAT8E4M3FN",
+    "test_ai_onnx_ml_array_feature_extractor",
+])  # fmt: skip
 def test_every_input_and_output_of_a_sandwich_crosses_a_boundary(name):
     case = official(name)
     before, own, behind = divided(sandwiched(case.model))
