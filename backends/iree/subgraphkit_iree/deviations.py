@@ -207,6 +207,16 @@ def _stacked(node: sk.Node) -> str:
     return "" if ranks == {2} else "matrices in a stack"
 
 
+def _hardmax(node: sk.Node) -> str:
+    is_last = node.attribute("axis", 1) == len(node.shape(0) or ()) - 1
+    is_old = node.opset < _OF_ONE_AXIS
+    return "" if is_last or not is_old else "the largest of several axes together"
+
+
+_OF_ONE_AXIS: Final = 13
+"""The operator set from which on Hardmax goes along one axis."""
+
+
 def _unsigned(node: sk.Node) -> str:
     """Look for bytes without a sign and without zero points: IREE reads them with a sign then."""
     if node.input_type(2) is not None or node.input_type(3) is not None:
@@ -293,6 +303,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         "CenterCropPad": _always("it crops by padding with less than nothing"),
         "Det": _always("it makes NaN of matrices that want rows exchanged"),
         "Dropout": _training,
+        "Hardmax": _hardmax,
         "Gelu": _ignoring("approximate", "none"),
         "GridSample": _always("it reads what is beyond the edge"),
         "SpaceToDepth": _ignoring("mode", "DCR"),
@@ -304,6 +315,11 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
         "MatMulInteger": _unsigned,
         "Neg": _negated,
         "TopK": _ordered,
+        "Upsample": lambda n: (
+            "a mode other than nearest, for which IREE has coordinates of its own"
+            if n.attribute("mode", "nearest") != "nearest"
+            else ""
+        ),
         "LpNormalization": _always("it makes NaN of a row of zeros"),
         "TfIdfVectorizer": _always("it counts nothing"),
         "Pow": _power,

@@ -89,6 +89,8 @@ def _resize(node: Node) -> str:
         return "TVM has no antialiasing"
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "TVM stretches"
+    if node.op_type == "Upsample" and node.attribute("scales"):
+        return "TVM overlooks scales that are an attribute"
     scales, shape = node.constant(_scales_place(node)), node.shape()
     if scales is None or not scales.size or shape is None:
         return ""
