@@ -74,7 +74,7 @@ def given_shapes(
         dims[axis] = size
         whole[name] = dims
     _learn(graph, whole, symbols, strict=strict)
-    return symbols, {name: _resolved(graph, name, dims, symbols) for name, dims in whole.items()}
+    return symbols, {name: _known_shape(graph, name, dims, symbols) for name, dims in whole.items()}
 
 
 def _place(graph: Graph, inputs: Sequence[str], name: str) -> tuple[str, int]:
@@ -192,7 +192,7 @@ def _sizes_of_symbols(
             yield have, axis, given
 
 
-def _resolved(graph: Graph, name: str, dims: Sequence[Dim], symbols: Mapping[str, int]) -> Shape:
+def _known_shape(graph: Graph, name: str, dims: Sequence[Dim], symbols: Mapping[str, int]) -> Shape:
     declared = graph.shape(name) or (None,) * len(dims)
     merged = [have if given is None else given for have, given in zip(declared, dims, strict=True)]
     return tuple(symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in merged)
@@ -272,7 +272,7 @@ def _along(stated: Iterable[int], rank: int, default: int = 1) -> list[int]:
     return [*stated, *[default] * rank][:rank]
 
 
-def _padded(node: Node, shape: Shape) -> int:
+def _slid_over(node: Node, shape: Shape) -> int:
     """Return the elements of what windows slide over."""
     rank = len(shape) - 2
     pads = node.attribute("pads", ())
@@ -314,7 +314,7 @@ def _known_size(dim: object) -> int:
 _WORKED_IN: Final[Mapping[str, Callable[[Node, Shape], int]]] = {
     **dict.fromkeys(
         ("AveragePool", "Conv", "ConvInteger", "DeformConv", "LpPool", "MaxPool", "QLinearConv"),
-        _padded,
+        _slid_over,
     ),
     "ConvTranspose": _spread,
     "LRN": _beside,

@@ -203,7 +203,7 @@ class CommandReport:
         failed = exit_code_of(error) is ExitCode.FAILURE
         if isinstance(error, SubgraphkitError) and self.assumption and failed:
             error.hint = "\n".join(filter(None, (error.hint, f"Sizes: {self.assumption}.")))
-        self._errors.append(_described(error))
+        self._errors.append(_error_members(error))
         if self.debug:
             sys.stderr.write("".join(traceback.format_exception(error)))
         self.note(f"error: {_text_of(error)}")
@@ -329,7 +329,7 @@ def _text_of(error: BaseException) -> str:
     return f"[SGK900] {type(error).__name__}: {error}"
 
 
-def _described(error: BaseException) -> dict[str, Any]:
+def _error_members(error: BaseException) -> dict[str, Any]:
     if isinstance(error, SubgraphkitError):
         return {
             "type": type(error).__name__,

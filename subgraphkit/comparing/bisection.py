@@ -74,7 +74,9 @@ class Bisection:
     @property
     def summary(self) -> str:
         """What was found, in a few lines for people."""
-        heading = _HEADINGS[self.verdict].format(nodes=_listed(self.nodes), subgraph=self.subgraph)
+        heading = _HEADINGS[self.verdict].format(
+            nodes=_in_short(self.nodes), subgraph=self.subgraph
+        )
         lines = [heading, *(f"  {printable(fact)}" for fact in self.facts)]
         if self.subgraph:
             whole = counted(self.size, "node")
@@ -92,7 +94,7 @@ class Bisection:
         return f"Bisection({self.summary.splitlines()[0]!r})"
 
 
-def _listed(nodes: Sequence[str]) -> str:
+def _in_short(nodes: Sequence[str]) -> str:
     if len(nodes) <= 2 * _SHOWN:
         return ", ".join(nodes)
     return f"{len(nodes):,} nodes, {nodes[0]} .. {nodes[-1]}"
@@ -135,7 +137,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
         SubgraphkitError: As ``verify``, but for what the backends under test fail to compile.
     """
     tested, trusted = bind_both(source, backend, reference, inlined=True, **settings)
-    partitioning, symptoms, tolerance = _verified(tested, trusted, feeds, tolerance)
+    partitioning, symptoms, tolerance = _symptoms_of(tested, trusted, feeds, tolerance)
     if not symptoms:
         return Bisection("nothing")
     if "" in symptoms:
@@ -150,7 +152,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
         tolerance=tolerance,
         progress=tested.extensions.hearing(progress),
     )
-    verdict = search.search(lambda: first in _verified(tested, trusted, feeds, tolerance)[1])
+    verdict = search.search(lambda: first in _symptoms_of(tested, trusted, feeds, tolerance)[1])
     part = search.part(search.smallest)
     found = Bisection(
         verdict,
@@ -168,10 +170,10 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
     if folder is None:
         return found
     claimant = partitioning.claim_of(partitioning.subgraph(first)).backend
-    return _written(found, Path(folder), (*_named(claimant, trusted), *words))
+    return _write_part(found, Path(folder), (*_both_words(claimant, trusted), *words))
 
 
-def _verified(
+def _symptoms_of(
     tested: BoundModel, trusted: BoundModel, feeds: Mapping[str, Any], tolerance: ToleranceOf | None
 ) -> tuple[Partitioning, dict[str, Symptom], ToleranceOf]:
     """Return the partitioning, and what is wrong by subgraph that is wrong on right inputs.
@@ -213,7 +215,7 @@ def _bound_alone(found: Bisection, like: BoundModel) -> BoundModel:
     return replace(bound, settings=like.settings, extensions=like.extensions)
 
 
-def _named(backend: Backend, trusted: BoundModel) -> list[str]:
+def _both_words(backend: Backend, trusted: BoundModel) -> list[str]:
     """Name both sides on a command line, with the options that are not as they are by default."""
     settings = trusted.settings
     choice, apart = backend.name, []
@@ -233,7 +235,7 @@ def _named(backend: Backend, trusted: BoundModel) -> list[str]:
     return ["--backend", choice, "--reference", selection_of(trusted), *apart]
 
 
-def _written(found: Bisection, folder: Path, words: Sequence[str]) -> Bisection:
+def _write_part(found: Bisection, folder: Path, words: Sequence[str]) -> Bisection:
     model, inputs = folder / "model.onnx", folder / "inputs.npz"
     if all(isinstance(value, np.ndarray) for value in found.inputs.values()):
         command = ["subgraphkit", "verify", str(model), "--input", str(inputs), *words]

@@ -36,7 +36,7 @@ class MeasuredCandidate:
         self._before = resident_bytes()
         self._feeds = restore_values(Path(job["feeds"]))
         started = time.perf_counter()
-        self._plan = _planned(job)
+        self._plan = _plan_job(job)
         self._session = Session(self._plan)
         self._bind_seconds = time.perf_counter() - started
 
@@ -98,7 +98,7 @@ class MeasuredCandidate:
         self._session.close()
 
 
-def _planned(job: Mapping[str, Any]) -> Plan:
+def _plan_job(job: Mapping[str, Any]) -> Plan:
     settings = {"threads": job["threads"], **job["settings"]}
     model = load(job["model"], data_roots=settings.get("data_roots"))
     # what another backend has computed in its place is not its own time

@@ -99,7 +99,7 @@ def find_not_finite(
     known = admitted(bound, feeds)
     known |= {name: bound.constants[name].array() for name in read if name in bound.constants}
     inner = [name for name in (*read, *filter(None, node.outputs)) if name not in known]
-    values = known | _tapped(bound, inner, feeds)
+    values = known | _tap_values(bound, inner, feeds)
     made = [name for name in node.outputs if name]
     return NotFinite(
         selection,
@@ -122,7 +122,7 @@ def _first(bound: BoundModel, feeds: Mapping[str, Any]) -> int | None:
         if name and name not in bound.constants and _is_float(bound, name)
     ]
     for group in tap_groups(bound, made, lambda name: (name,)):
-        marks |= {name: _marks(value) for name, value in _tapped(bound, group, feeds).items()}
+        marks |= {name: _marks(value) for name, value in _tap_values(bound, group, feeds).items()}
         for name in group:
             node = bound.producers[name]
             read = [marks.get(one, (False, False)) for one in bound.read_by(node)]
@@ -133,7 +133,7 @@ def _first(bound: BoundModel, feeds: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _tapped(bound: BoundModel, names: list[str], feeds: Mapping[str, Any]) -> dict[str, Any]:
+def _tap_values(bound: BoundModel, names: list[str], feeds: Mapping[str, Any]) -> dict[str, Any]:
     if not names:
         return {}
     with tapped_session(bound, names) as session:

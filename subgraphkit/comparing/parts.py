@@ -186,9 +186,9 @@ class PartSearch:
             middle = (low + high) // 2
             low, high = (low, middle) if self._is_wrong(row[:middle]) else (middle, high)
         last = row[low]
-        return self._hull((last, *self._needed((last,), row[:low][::-1], grown=True)))
+        return self._hull((last, *self._find_needed((last,), row[:low][::-1], grown=True)))
 
-    def _needed(
+    def _find_needed(
         self, kept: tuple[int, ...], rest: tuple[int, ...], *, grown: bool
     ) -> tuple[int, ...]:
         """Return those of the rest that are needed beside those kept for the hull to be wrong."""
@@ -197,8 +197,8 @@ class PartSearch:
         if len(rest) <= 1:
             return rest
         first, second = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-        later = self._needed((*kept, *first), second, grown=True)
-        earlier = self._needed((*kept, *later), first, grown=bool(later))
+        later = self._find_needed((*kept, *first), second, grown=True)
+        earlier = self._find_needed((*kept, *later), first, grown=bool(later))
         return (*earlier, *later)
 
     def _hull(self, nodes: Collection[int]) -> tuple[int, ...]:

@@ -118,7 +118,7 @@ def verify_plan(
             expected = reference_values(trusted, _between(graph, group), feeds)
             if outputs is None:
                 results, error = _results(session, feeds)
-                outputs = tuple(_compared(results, expected, tolerance, max_error))
+                outputs = tuple(_compare_results(results, expected, tolerance, max_error))
                 del results
             values = admitted(graph, feeds) | expected
             findings += map(partial(_check, expected=values, tolerance=tolerance), group)
@@ -142,7 +142,7 @@ def selection_of(bound: BoundModel) -> str:
     return ",".join(map(str, bound.settings.backends)) or "none"
 
 
-def _compared(
+def _compare_results(
     results: Mapping[str, Any],
     expected: Mapping[str, Any],
     tolerance: ToleranceOf,
@@ -214,7 +214,7 @@ def _check(step: Step, *, expected: Mapping[str, Any], tolerance: ToleranceOf) -
         for name, value in zip(subgraph.outputs, results, strict=False):
             found += compare_values(name, value, expected[name], tolerance)
     except Exception as failure:  # noqa: BLE001 (a finding about the backend)
-        error = _worded(failure)
+        error = _text_of_error(failure)
     return SubgraphFinding(
         subgraph=subgraph.id,
         backend=subgraph.backend,
@@ -228,5 +228,5 @@ def _check(step: Step, *, expected: Mapping[str, Any], tolerance: ToleranceOf) -
     )
 
 
-def _worded(error: Exception) -> str:
+def _text_of_error(error: Exception) -> str:
     return str(error) if isinstance(error, SubgraphkitError) else f"{type(error).__name__}: {error}"

@@ -67,12 +67,12 @@ def make_layer(
     for key, value in stated.items():
         if key != "options":
             location = locate(key, value)
-            values[key] = Entry(_read(SETTINGS[key], value, location), location)
+            values[key] = Entry(_read_setting(SETTINGS[key], value, location), location)
     options = read_options(stated.get("options", {}), lambda v: locate("options", v))
     return Layer(name, MappingProxyType(values), options)
 
 
-def _read(setting: Setting, value: object, location: str) -> Any:
+def _read_setting(setting: Setting, value: object, location: str) -> Any:
     if setting.name == "backend":
         return parse_selection(value, location)
     try:
@@ -222,9 +222,9 @@ def read_environment(environ: Mapping[str, str], backends: Callable[[], Collecti
     names = backends() if others else ()
     unknown = []
     for name in others:
-        backend, option = _split(name, names)
+        backend, option = _split_variable(name, names)
         if option:
-            entry = Entry(stated[name], _described(name, stated[name]))
+            entry = Entry(stated[name], _variable_text(name, stated[name]))
             options.setdefault(backend, {})[option] = entry
         else:
             unknown.append(name)
@@ -235,16 +235,16 @@ def read_environment(environ: Mapping[str, str], backends: Callable[[], Collecti
     return Layer("environment", layer.values, MappingProxyType(frozen))
 
 
-def _described(variable: str, value: object) -> str:
+def _variable_text(variable: str, value: object) -> str:
     return f"environment variable {variable}={value!r}"
 
 
 def _locate(key: str, value: object) -> str:
-    return _described(SETTINGS[key].env, value) if key else "the environment"
+    return _variable_text(SETTINGS[key].env, value) if key else "the environment"
 
 
 def _options_from_json(text: str) -> dict[str, dict[str, Entry]]:
-    location = _described(_OPTIONS, text)
+    location = _variable_text(_OPTIONS, text)
     try:
         given: Any = json.loads(text)
     except json.JSONDecodeError as error:
@@ -254,7 +254,7 @@ def _options_from_json(text: str) -> dict[str, dict[str, Entry]]:
     return {backend: dict(values) for backend, values in options.items()}
 
 
-def _split(variable: str, backends: Iterable[str]) -> tuple[str, str]:
+def _split_variable(variable: str, backends: Iterable[str]) -> tuple[str, str]:
     """Split into backend and option; the longest backend name wins, as names may contain ``_``."""
     rest = variable.removeprefix(ENV_PREFIX).lower()
     for backend in sorted(backends, key=len, reverse=True):

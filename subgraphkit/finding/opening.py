@@ -202,11 +202,11 @@ def _open(choice: BackendChoice, resolved: ResolvedConfig, *, automatic: bool = 
         probe(record, factory, raise_errors=raise_errors)
     if isinstance(choice.target, Backend):
         return choice.target
-    opened: Backend = _built(choice, record, factory, resolved)
+    opened: Backend = _build_one(choice, record, factory, resolved)
     return opened
 
 
-def _built(
+def _build_one(
     choice: BackendChoice,
     record: BackendRecord,
     factory: BackendFactory,
@@ -234,7 +234,7 @@ def _planner(
         return None
     if isinstance(choice.target, Backend):
         return None
-    made: Backend | None = _built(choice, *_looked_up(choice, resolved), resolved, to_plan=True)
+    made: Backend | None = _build_one(choice, *_looked_up(choice, resolved), resolved, to_plan=True)
     if made is not None:
         set_lack(made, error.with_traceback(None))
     return made

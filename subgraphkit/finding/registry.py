@@ -107,11 +107,11 @@ def register_backend(
     if taken and not replace:
         problem = f"the name is taken by {taken[0].provider}; pass replace=True to take its place"
         raise messages.bad_registration(record.name, problem)
-    _put(record, factory)
+    _put_record(record, factory)
     return backend
 
 
-def _put(record: BackendRecord, factory: BackendFactory | None) -> None:
+def _put_record(record: BackendRecord, factory: BackendFactory | None) -> None:
     _SLOTS.replace(record, _Slot(factory=factory))
     CATALOGUE.add(record)
     CATALOGUE.remember(record, "loaded")
@@ -149,7 +149,7 @@ def registered(
         CATALOGUE.remove(record.name)
         _SLOTS.replace(record, _Slot())
         if former is not None:
-            _put(former, before)
+            _put_record(former, before)
 
 
 def _adopt(backend: object, name: str | None) -> tuple[BackendRecord, BackendFactory]:

@@ -122,11 +122,11 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
         return None
     if settings.max_error:  # what was tuned for it, or else in float32
         exact = replace(settings, max_error=0.0)
-        return _kept(bound, settings, folder) or _kept(bound, exact, folder)
-    return _kept(bound, settings, folder)
+        return _read_kept(bound, settings, folder) or _read_kept(bound, exact, folder)
+    return _read_kept(bound, settings, folder)
 
 
-def _kept(bound: BoundModel, settings: ResolvedConfig, folder: Path) -> Placement | None:
+def _read_kept(bound: BoundModel, settings: ResolvedConfig, folder: Path) -> Placement | None:
     try:
         question = canonical(circumstances(bound, settings))
     except NoKeyError:

@@ -120,22 +120,22 @@ class BackgroundTuning:
     def _work(self, source: Any) -> None:
         try:
             with self._folder as folder:
-                state = self._improve(self._measured(source, Path(folder)))
+                state = self._improve(self._measure_in_child(source, Path(folder)))
         except NoAnswer as gone:
-            state = self._failed(f"its process ended with status {gone.code}")
+            state = self._note_failure(f"its process ended with status {gone.code}")
         except Exception as error:  # noqa: BLE001 (the session runs on, whatever it is)
-            state = self._failed(describe_exception(error))
+            state = self._note_failure(describe_exception(error))
         with self._lock:
             if self.state == "measuring":
                 self.state = state
         self._stop()
 
-    def _failed(self, why: str) -> str:
+    def _note_failure(self, why: str) -> str:
         if self.state == "measuring":
             _logger.warning("measuring in the background failed, the session stays: %s", why)
         return "failed"
 
-    def _measured(self, source: Any, folder: Path) -> Placement:
+    def _measure_in_child(self, source: Any, folder: Path) -> Placement:
         """Let a child process measure and return what won."""
         if isinstance(source, Model):
             if source.path is None and source.taken_out:

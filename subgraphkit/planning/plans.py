@@ -95,10 +95,10 @@ def plan(partitioning: PlanSource, operators: CompiledSubgraphs | None = None) -
             hint="Call compile_subgraphs() on the partitioning you plan.",
         )
     with walking("plan", operators.partitioning.graph.name):
-        return _planned(operators)
+        return _plan_steps(operators)
 
 
-def _planned(operators: CompiledSubgraphs) -> Plan:
+def _plan_steps(operators: CompiledSubgraphs) -> Plan:
     current = operators.partitioning
     pairs = [
         (subgraph, operator)

@@ -180,7 +180,7 @@ def skeleton_of(
     """
     outside: dict[str, Initializer] = {}
     if isinstance(source, onnx.ModelProto) and weights is not None:
-        source, outside = _detached(source, weights)
+        source, outside = _detach_weights(source, weights)
     model = source if isinstance(source, Model) else load(source)
     large = {
         name: stored
@@ -225,7 +225,7 @@ def draft_of(skeleton: onnx.ModelProto, stored: Stored) -> Draft:
     captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
     draft = Draft(
         frame=frame,
-        nodes=[_copied(model.proto.graph.node[i]) for i in graph.order],
+        nodes=[_copy_node(model.proto.graph.node[i]) for i in graph.order],
         constants={**constants, **graph.defaults},
         types=dict(types),
         pinned=frozenset({*graph.outputs, *captured, *graph.defaults}),
@@ -256,18 +256,18 @@ def _names_in(node: onnx.NodeProto) -> Iterator[str]:
             yield from _names_in(inner)
 
 
-def _copied(node: onnx.NodeProto) -> onnx.NodeProto:
+def _copy_node(node: onnx.NodeProto) -> onnx.NodeProto:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     return copy
 
 
-def _detached(
+def _detach_weights(
     model: onnx.ModelProto, weights: Mapping[str, _Array]
 ) -> tuple[onnx.ModelProto, dict[str, Initializer]]:
     """Make inputs of the initializers whose data is outside."""
     away = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
-    found = {t.name: _given(t, weights) for t in away}
+    found = {t.name: _given_weight(t, weights) for t in away}
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     kept = [t for t in copy.graph.initializer if t.name not in found]
@@ -280,7 +280,7 @@ def _detached(
     return copy, found
 
 
-def _given(tensor: onnx.TensorProto, weights: Mapping[str, _Array]) -> Initializer:
+def _given_weight(tensor: onnx.TensorProto, weights: Mapping[str, _Array]) -> Initializer:
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
     array = weights.get(tensor.name)
     if array is None:

@@ -109,7 +109,7 @@ class Batcher:
             CallerError: The batcher is closed (SGK144).
         """
         try:
-            request = self._judged(input_feed, output_names)
+            request = self._request_of(input_feed, output_names)
             request.timeout_s = timeout_s
         except SubgraphkitError as error:
             refused: Future[list[Any]] = Future()
@@ -168,7 +168,7 @@ class Batcher:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _judged(self, feeds: Any, names: Sequence[str] | None) -> _Request:
+    def _request_of(self, feeds: Any, names: Sequence[str] | None) -> _Request:
         """Make a request of what was given; what is not like others runs alone."""
         places = places_of(names, self._output_places) if names else None
         if not isinstance(feeds, Mapping) or any(map(is_on_device, feeds.values())):
@@ -195,7 +195,7 @@ class Batcher:
                 kind = min(self._waiting, key=self._due, default=None)
                 left = _IDLE_SECONDS if kind is None else self._due(kind) - time.monotonic()
                 if kind is not None and (left <= 0 or self._closed):
-                    return self._taken(kind)
+                    return self._take_batch(kind)
                 if kind is None and self._closed:
                     break
                 if not self._changed.wait(min(left, threading.TIMEOUT_MAX)) and kind is None:
@@ -213,7 +213,7 @@ class Batcher:
                 return one.since - self._max_wait_s
         return requests[0].since + self._max_wait_s
 
-    def _taken(self, kind: Any) -> list[_Request]:
+    def _take_batch(self, kind: Any) -> list[_Request]:
         """Take as many requests as make a batch off those that wait."""
         requests = self._waiting.pop(kind)
         ends = accumulate(one.rows for one in requests)
@@ -223,7 +223,7 @@ class Batcher:
         return requests[:count]
 
     def _answer(self, requests: list[_Request]) -> None:
-        if len(requests) > 1 and self._stacked(requests):
+        if len(requests) > 1 and self._run_stacked(requests):
             return
         for one in requests:
             try:
@@ -235,7 +235,7 @@ class Batcher:
             else:
                 one.future.set_result(results)
 
-    def _stacked(self, requests: list[_Request]) -> bool:
+    def _run_stacked(self, requests: list[_Request]) -> bool:
         """Run requests as one; say whether that went well."""
         try:
             feeds = {

@@ -67,19 +67,19 @@ async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results
     )
 
 
-def _failed(error: Exception) -> "Future[Any]":
+def _failed_future(error: Exception) -> "Future[Any]":
     future: Future[Any] = Future()
     future.set_exception(error)
     return future
 
 
-def _begun(pool: Executor, run: _Run, items: Iterable[_Feeds]) -> "Iterator[Future[_Results]]":
+def _begin_runs(pool: Executor, run: _Run, items: Iterable[_Feeds]) -> "Iterator[Future[_Results]]":
     """Begin a run for each item when it is asked for; an error of the items takes its place."""
     try:
         for feeds in items:
             yield submitted(pool, run, feeds)
     except Exception as error:  # noqa: BLE001 (raised at its place)
-        yield _failed(error)
+        yield _failed_future(error)
 
 
 def streamed(
@@ -88,7 +88,7 @@ def streamed(
     """Yield the results of runs in order; see ``Answering.stream``."""
     process = os.getpid()
     pool = ThreadPoolExecutor(depth, "subgraphkit stream")
-    futures = _begun(pool, run, items)
+    futures = _begin_runs(pool, run, items)
     under_way: deque[Future[_Results]] = deque()
     try:
         under_way.extend(islice(futures, depth))
@@ -114,7 +114,7 @@ async def _begun_async(
         async for feeds in items:
             yield wrap_future(submitted(pool, run, feeds))
     except Exception as error:  # noqa: BLE001 (raised at its place)
-        yield wrap_future(_failed(error))
+        yield wrap_future(_failed_future(error))
 
 
 async def streamed_async(

@@ -65,18 +65,18 @@ class Weights:
             WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
         """
         if not isinstance(changed, Mapping):
-            raise _refused(
+            raise _weights_refused(
                 f"the new weights are a {type(changed).__name__}, expected a mapping from names "
                 f"to arrays"
             )
-        arrays = {name: self._checked(name, value) for name, value in changed.items()}
-        renewed = {name: self._renewed(name, array) for name, array in arrays.items()}
+        arrays = {name: self._checked_array(name, value) for name, value in changed.items()}
+        renewed = {name: self._renewed_weight(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
         renewed |= self._graph.refolded(renewed, {**self._current, **renewed})
         before = self._current, self.versions
         touched: list[_Touched] = []
         try:
-            latest, outcome = _handed(plan, renewed, touched)
+            latest, outcome = _hand_out(plan, renewed, touched)
             self._current = {**self._current, **renewed}
             self.versions = self.versions | {name: renewed[name].version for name in arrays}
             take(latest)
@@ -96,29 +96,29 @@ class Weights:
         renewed = {name: stored for name, stored in self._current.items() if stored.version}
         touched: list[_Touched] = []
         try:
-            return _handed(plan, renewed, touched)[0]
+            return _hand_out(plan, renewed, touched)[0]
         except BaseException:
             _restore(touched)
             raise
 
-    def _checked(self, name: str, value: Any) -> _Array:
+    def _checked_array(self, name: str, value: Any) -> _Array:
         stored = self._current.get(name)
         folding = self._graph.folding
         if folding is not None and (sources := folding.sources.get(name)) is not None:
             made_from = ", ".join(map(repr, sorted(sources))) or "sizes"
-            raise _refused(
+            raise _weights_refused(
                 f"the value of {name!r} is computed at bind from {made_from}",
                 hint="Replace what it is computed from.",
             )
         if stored is None:
-            raise _refused(
+            raise _weights_refused(
                 f"the model has no weight {name!r} that can be replaced",
                 hint="Only initializers can; an input with a default is fed to run() instead.",
             )
         array = _native(np.array(value))
         wanted = stored.type.dtype.numpy
         if array.dtype != wanted or array.shape != stored.type.shape:
-            raise _refused(
+            raise _weights_refused(
                 f"weight {name!r} is {stored.type}; the new value is "
                 f"{array.dtype}{list(array.shape)}",
                 hint="Dtype and shape must stay as they are; load another model otherwise.",
@@ -144,12 +144,12 @@ class Weights:
                 why = f"value {value!r} would be {types.get(value)} instead of {type_}"
                 raise _decides_shapes(renewed, why)
 
-    def _renewed(self, name: str, array: _Array) -> Initializer:
+    def _renewed_weight(self, name: str, array: _Array) -> Initializer:
         stored = self._current[name]
         return Initializer(name, stored.type, lambda: array, stored.version + 1)
 
 
-def _refused(problem: str, hint: str = "") -> WeightUpdateError:
+def _weights_refused(problem: str, hint: str = "") -> WeightUpdateError:
     return WeightUpdateError("SGK133", problem, hint=hint)
 
 
@@ -165,7 +165,7 @@ def _may_decide_shapes(stored: Initializer) -> bool:
 
 
 def _decides_shapes(renewed: Mapping[str, Initializer], why: str) -> WeightUpdateError:
-    return _refused(
+    return _weights_refused(
         f"the new values of {', '.join(map(repr, renewed))} would change shapes or branches: {why}",
         hint="The session is made for what was known at bind; store the value in the model and "
         "make a new session.",
@@ -176,7 +176,7 @@ def _copy(stored: Initializer) -> _Array:
     return stored.array().copy()
 
 
-def _handed(
+def _hand_out(
     plan: Plan, renewed: Mapping[str, Initializer], touched: list[_Touched]
 ) -> tuple[Plan, dict[str, str]]:
     """Hand out new weights to who lacks them; WeightUpdateError (SGK133) if one cannot take them.
@@ -186,14 +186,14 @@ def _handed(
     outcome: dict[str, str] = {}
     steps = list(plan.steps)
     for index, step in enumerate(plan.steps):
-        held = _outdated(step, renewed)
+        held = _outdated_names(step, renewed)
         if not held:
             continue
         try:
             mine = {name: renewed[name].array() for name in held}
             latest, outcome[step.subgraph.id] = _update_step(plan, step, mine, renewed)
         except Exception as error:
-            raise _failed(step, error) from error
+            raise _operator_failed(step, error) from error
         except BaseException:
             touched.append((step, step, held))  # it may have some of them
             raise
@@ -202,7 +202,7 @@ def _handed(
     return replace(plan, steps=tuple(steps)), outcome
 
 
-def _outdated(step: Step, renewed: Mapping[str, Initializer]) -> tuple[str, ...]:
+def _outdated_names(step: Step, renewed: Mapping[str, Initializer]) -> tuple[str, ...]:
     """Return the names of the weights of which a step has an older version."""
     constants = step.subgraph.constants
     return tuple(
@@ -241,8 +241,8 @@ def _restore(touched: list[_Touched]) -> None:
             close_all([new.operator])
 
 
-def _failed(step: Step, error: Exception) -> WeightUpdateError:
-    return _refused(
+def _operator_failed(step: Step, error: Exception) -> WeightUpdateError:
+    return _weights_refused(
         f"subgraph {step.subgraph.id!r} on backend {step.subgraph.backend!r} cannot take the new "
         f"weights: {type(error).__name__}: {text_of(error)}",
         hint="The old weights are in place; make a new session for the new ones.",

@@ -110,7 +110,7 @@ class Sweep(SmallModel):
                 if not one.is_stored:
                     at = 3 * number + 1009 * seed + place
                     n = 1 if place == repeated else actual
-                    fed[f"{one.name}_{number}"] = _drawn(at, operation, one, n)
+                    fed[f"{one.name}_{number}"] = _draw_values(at, operation, one, n)
             if operation.strictness in _EQUALS and not any(one.kind for one in arguments):
                 _agree(number, fed)
         return fed
@@ -122,12 +122,12 @@ class Sweep(SmallModel):
             digest.update(np.ascontiguousarray(array).tobytes())
         key = digest.digest()
         if key not in self._known:
-            self._known[key] = self._computed(feeds)
+            self._known[key] = self._compute_expected(feeds)
             if len(self._known) > _MOST_KNOWN:
                 del self._known[next(iter(self._known))]
         return self._known[key]
 
-    def _computed(self, feeds: Mapping[str, Any]) -> list[Any]:
+    def _compute_expected(self, feeds: Mapping[str, Any]) -> list[Any]:
         wide = {
             name: array.astype(np.float64)
             if array.dtype.kind == "f" and self.rows[number_of(name)][0].strictness in _PRECISE
@@ -199,10 +199,10 @@ class Sweep(SmallModel):
         for number, (operation, size) in rows.items():
             wide = precise and operation.strictness in _PRECISE
             for place, one in enumerate(operation.arguments):
-                name, typed = f"{one.name}_{number}", _typed(operation, one, wide=wide)
+                name, typed = f"{one.name}_{number}", _onnx_type_of(operation, one, wide=wide)
                 if one.is_stored:
                     array = self._constants.get(name)
-                    array = _drawn(0, operation, one, size) if array is None else array
+                    array = _draw_values(0, operation, one, size) if array is None else array
                     array = array.astype(helper.tensor_dtype_to_np_dtype(typed))
                     stored.append(numpy_helper.from_array(array, name))
                 else:
@@ -236,7 +236,7 @@ def _in_usual_opset(model: onnx.ModelProto) -> onnx.ModelProto:
     return made
 
 
-def _typed(operation: OperatorVariant, one: Argument, *, wide: bool) -> int:
+def _onnx_type_of(operation: OperatorVariant, one: Argument, *, wide: bool) -> int:
     name = one.element_type or operation.element_type
     if wide and name in _FRACTIONS:
         name = "double"
@@ -252,7 +252,7 @@ def _constants(rows: Sequence[_Row]) -> dict[str, _Array]:
     for number, (operation, size) in enumerate(rows):
         for place, one in enumerate(operation.arguments):
             if one.is_stored:
-                made[f"{one.name}_{number}"] = _drawn(number + place, operation, one, size)
+                made[f"{one.name}_{number}"] = _draw_values(number + place, operation, one, size)
     return made
 
 
@@ -272,10 +272,10 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
             second.flat[1::3] = first.flat[1::3] + first.dtype.type(1)
 
 
-def _drawn(place: int, operation: OperatorVariant, one: Argument, size: int) -> _Array:
+def _draw_values(place: int, operation: OperatorVariant, one: Argument, size: int) -> _Array:
     """Take values from those drawn; another place gives others."""
     shape = _dims(one, size)
-    dtype = helper.tensor_dtype_to_np_dtype(_typed(operation, one, wide=False))
+    dtype = helper.tensor_dtype_to_np_dtype(_onnx_type_of(operation, one, wide=False))
     if one.values:
         stated = [float(value) if "." in value else int(value) for value in one.values.split(",")]
         return np.array(stated).astype(dtype).reshape(shape)

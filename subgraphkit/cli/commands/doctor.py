@@ -85,7 +85,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
                 found = ask_child(
                     "backend", name, arguments.timeout, find_health, *given, variables={}
                 )
-            checks.append(_judged(found, choice, resolved))
+            checks.append(_check_of_backend(found, choice, resolved))
             states[name] = _state(found)
             if found.trace:
                 traces[name] = found.trace
@@ -94,7 +94,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     fixes = list(dict.fromkeys(check.fix for check in checks if check.fix))
     report.data = {
         "environment": environment,
-        "settings": _described(resolved) if resolved else [],
+        "settings": _setting_rows(resolved) if resolved else [],
         "checks": [asdict(check) for check in checks],
         "backends": states,
         "fixes": fixes,
@@ -108,14 +108,14 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 def _show_settings(report: CommandReport) -> ExitCode:
     resolved = resolve()
     files = [str(path) for _, path in config_paths(os.environ, Path.cwd())]
-    report.data = {"settings": _described(resolved), "files": files}
+    report.data = {"settings": _setting_rows(resolved), "files": files}
     report.show(table("setting value layer location", resolved.as_table()))
     for file in files:
         report.note(f"read {file}")
     return ExitCode.OK
 
 
-def _described(resolved: ResolvedConfig) -> list[dict[str, Any]]:
+def _setting_rows(resolved: ResolvedConfig) -> list[dict[str, Any]]:
     names = ("key", "value", "layer", "location")
     return [dict(zip(names, row, strict=True)) for row in resolved.as_table()]
 
@@ -203,7 +203,7 @@ def _state(found: ChildProbe) -> str:
     return "ready" if found.state == "ok" else found.state
 
 
-def _judged(found: ChildProbe, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
+def _check_of_backend(found: ChildProbe, choice: BackendChoice, resolved: ResolvedConfig) -> Check:
     name, is_absent = f"backend {found.name}", found.code in _ABSENT
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     text, did = f"ready on {', '.join(found.devices) or 'no device named'}", "ran {} correctly"
@@ -271,10 +271,10 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
     manager = extensions.ExtensionManager(resolved)
     answers: list[Any] = manager.notify("subgraphkit_doctor")
     several = (answer if isinstance(answer, list | tuple) else [answer] for answer in answers)
-    return [_checked(one) for one in chain.from_iterable(several)]
+    return [_check_of_extension(one) for one in chain.from_iterable(several)]
 
 
-def _checked(one: object) -> Check:
+def _check_of_extension(one: object) -> Check:
     """Return a finding of an extension; what is none is a finding too, and stops nothing."""
     if isinstance(one, Check) and one.status in _MARKS:
         return one

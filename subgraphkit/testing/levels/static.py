@@ -50,7 +50,7 @@ def _looked_at(target: str, installed: str, distribution: str) -> Imported | Fin
     return Imported(**found)
 
 
-def _imported(subject: Subject, *, is_loaded: bool = True) -> Imported:
+def _look_at_import(subject: Subject, *, is_loaded: bool = True) -> Imported:
     """Return what importing it does; all checks of one process look at one import."""
     found = _looked_at(subject.target, subject.installed, subject.distribution)
     reason = found.detail if isinstance(found, Finding) else found.error if is_loaded else ""
@@ -74,7 +74,7 @@ def _import(subject: Subject) -> Finding:
 
 def _probe(subject: Subject) -> Finding:
     """Its probe answers, soon, and says that it can run here; it takes the options given."""
-    found = _imported(subject)
+    found = _look_at_import(subject)
     if found.probe_error:
         return Finding(Outcome.FAIL_PROBE, found.probe_error)
     if found.problems:
@@ -164,7 +164,7 @@ def _typed(subject: Subject) -> Finding:
 
 def _listing(subject: Subject) -> Finding:
     """Listing the backends imports nothing of it."""
-    found = _imported(subject, is_loaded=False)
+    found = _look_at_import(subject, is_loaded=False)
     if found.listing:
         return broken(f"list_backends() imported {', '.join(found.listing)}")
     return PASSED
@@ -172,7 +172,7 @@ def _listing(subject: Subject) -> Finding:
 
 def _side_effects(subject: Subject) -> Finding:
     """Importing it changes nothing in the process."""
-    found = _imported(subject)
+    found = _look_at_import(subject)
     if found.changed:
         return broken(f"importing it changes {', '.join(found.changed)}")
     return PASSED
@@ -180,7 +180,7 @@ def _side_effects(subject: Subject) -> Finding:
 
 def _output(subject: Subject) -> Finding:
     """Importing it prints nothing."""
-    found = _imported(subject)
+    found = _look_at_import(subject)
     if found.printed:
         return broken(f"importing it prints {found.printed!r}")
     return PASSED
