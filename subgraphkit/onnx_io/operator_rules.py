@@ -231,47 +231,50 @@ _SAME_AS_FIRST: Final = (
 )  # fmt: skip
 
 
-def _pooled(call: Call) -> Types:
+def _windowed(standard: Rule, filters: int = 0) -> Rule:
     """Return what onnx says, but for windows larger than what they slide over.
 
     There the specification has the floor or the ceiling of a negative quotient, and onnx cuts off
     what is behind the point.
     """
-    found = _STANDARD_POOL(call)
-    kernel, sizes = call.attribute("kernel_shape", ()), (call.shape(0) or ())[2:]
-    if call.attribute("auto_pad", "NOTSET") in {"SAME_LOWER", "SAME_UPPER"} or len(kernel) != len(
-        sizes
-    ):
-        return found
-    ones = (1,) * len(kernel)
-    strides, dilations = (call.attribute(name) or ones for name in ("strides", "dilations"))
-    pads = call.attribute("pads") if call.attribute("auto_pad", "NOTSET") == "NOTSET" else None
-    pads = pads or (0,) * 2 * len(kernel)
-    counts: dict[int, int] = {}
-    for axis, size in enumerate(sizes):
-        if not isinstance(size, int):
-            continue
-        padded = size + pads[axis] + pads[axis + len(kernel)]
-        room = padded - (kernel[axis] - 1) * dilations[axis] - 1
-        rounded = (
-            -(-room // strides[axis]) if call.attribute("ceil_mode", 0) else room // strides[axis]
-        )
-        if room < 0:
-            counts[axis + 2] = max(rounded + 1, 0)
-    return [
-        replace(type_, shape=tuple(counts.get(axis, dim) for axis, dim in enumerate(type_.shape)))
-        if isinstance(type_, TensorType) and type_.shape is not None
-        else type_
-        for type_ in found
-    ]
+
+    def rule(call: Call) -> Types:
+        found, sizes = standard(call), (call.shape(0) or ())[2:]
+        kernel = call.attribute("kernel_shape") or (call.shape(filters) or ())[2:]
+        padding, ones = call.attribute("auto_pad", "NOTSET"), (1,) * len(kernel)
+        if padding in {"SAME_LOWER", "SAME_UPPER"} or len(kernel) != len(sizes):
+            return found
+        strides, dilations = (call.attribute(name) or ones for name in ("strides", "dilations"))
+        pads = (call.attribute("pads") if padding == "NOTSET" else None) or (0,) * 2 * len(kernel)
+        counts: dict[int, int] = {}
+        for axis, (size, taps) in enumerate(zip(sizes, kernel, strict=True)):
+            if not isinstance(size, int) or not isinstance(taps, int):
+                continue
+            room = size + pads[axis] + pads[axis + len(kernel)] - (taps - 1) * dilations[axis] - 1
+            up, step = call.attribute("ceil_mode", 0), strides[axis]
+            if room < 0:
+                counts[axis + 2] = max((-(-room // step) if up else room // step) + 1, 0)
+        return [
+            replace(one, shape=tuple(counts.get(axis, dim) for axis, dim in enumerate(one.shape)))
+            if isinstance(one, TensorType) and one.shape is not None
+            else one
+            for one in found
+        ]
+
+    return rule
 
 
-_STANDARD_POOL: Final = as_standard("MaxPool", 22)
-_POOLS: Final = ("", "AveragePool"), ("", "LpPool"), ("", "MaxPool")
+_POOL: Final = _windowed(as_standard("MaxPool", 22))
+_WINDOWS: Final = {
+    **{("", op_type): _POOL for op_type in ("AveragePool", "LpPool", "MaxPool")},
+    ("", "Conv"): _windowed(as_standard("Conv", 22), 1),
+    ("", "ConvInteger"): _windowed(as_standard("ConvInteger", 10), 1),
+    ("", "QLinearConv"): _windowed(as_standard("QLinearConv", 10), 3),
+}
 
 STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", op_type): like(0) for op_type in _SAME_AS_FIRST},
-    **dict.fromkeys(_POOLS, _pooled),
+    **_WINDOWS,
     ("", "Attention"): _attention,
     ("", "BatchNormalization"): like(0, 1, 2, 3, 4),
     ("", "Cast"): _cast_by_name,
@@ -309,7 +312,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
 """The rules, by domain and operator; used where onnx has no inference or has deprecated it."""
 
 WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
-    **dict.fromkeys(_POOLS, 1 << 30),
+    **dict.fromkeys(_WINDOWS, 1 << 30),
     ("", "Attention"): 25,
     (_ML, "CastMap"): 1,
     (_ML, "DictVectorizer"): 1,

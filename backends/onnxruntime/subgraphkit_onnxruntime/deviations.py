@@ -149,7 +149,14 @@ def _int64_through_double(node: Node) -> str:
     return ""
 
 
+def _softmax(node: Node) -> str:
+    is_behind = node.attribute("axis", 1) == len(node.shape(0) or ())
+    return "an axis behind the last is an error" if is_behind else ""
+
+
 def _quantize(node: Node) -> str:
+    if node.dtype(0) is DataType.FLOAT16:
+        return "quotients are not rounded to half precision"
     return _NO_ZERO_POINT if _is_unsigned_to_it(node, node.outputs[0]) else ""
 
 
@@ -179,8 +186,7 @@ def _window(node: Node) -> str:
     dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
     if dilated and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return "padding to the same size leaves dilations out"
-    made, sizes = node.graph.shape(node.outputs[0]) or (), node.shape(0) or ()
-    if 0 in made[_PLANE:] and 0 not in sizes[_PLANE:]:
+    if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""
 
@@ -338,6 +344,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
         "Slice": _slice,
         "STFT": _stft,
         "Upsample": _interpolated,
+        **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
         "SplitToSequence": _split_to_sequence,
     }
 )

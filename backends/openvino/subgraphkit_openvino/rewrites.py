@@ -80,7 +80,7 @@ def subtract_whole_numbers(model: Any) -> None:
         less = ops.subtract(*(ops.convert(one.input_value(0), "i32") for one in wide))
         op.output(0).replace(ops.convert(less, kind).output(0))
         for end in [end for one in scaled for end in one.output(0).get_target_inputs()]:
-            low = ops.constant(np.full((), -np.inf), kind)
+            low = ops.convert(ops.constant(np.float32(-np.inf)), kind)
             end.replace_source_output(ops.maximum(end.get_source_output(), low).output(0))
 
 

@@ -169,6 +169,8 @@ def _zeros(node: Node) -> str:
 
 def _quantize(node: Node) -> str:
     scale, axis, shape = node.constant(1), node.attribute("axis", 1), node.shape(0)
+    if node.dtype(0) in _HALVES:
+        return "quotients of few bits, which OpenVINO does not round to them"
     if len(node.inputs) > _ZERO and node.inputs[_ZERO] and not node.is_constant(_ZERO):
         return "a zero point known when running, behind which OpenVINO rounds"
     if scale is not None and scale.size > 1 and axis not in {0, 1}:

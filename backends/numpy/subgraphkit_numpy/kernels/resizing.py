@@ -185,11 +185,11 @@ def _plan(
             scale, size = scales[place], int(length * scales[place])
         elif sizes is not None:
             size = sizes[place]
-            scale = size / length
+            scale = size / max(length, 1)
         else:
             raise ValueError("Resize needs scales or sizes; neither is given")
         dims[axis] = size
-        if size != length or not isclose(scale, 1.0):
+        if length and (size != length or not isclose(scale, 1.0)):
             places, weights = _taps(length, size, scale, settings)
             steps.append(_Axis(axis, length, size, places, weights))
     steps.sort(key=lambda step: (step.size / step.length, -step.axis))
@@ -204,8 +204,8 @@ def _coordinates(length: int, size: int, scale: float, transformation: str) -> A
         return y
     if transformation == "align_corners":
         return y * (length - 1) / (resized - 1)
-    if transformation == "asymmetric":
-        return y / scale
+    if transformation in {"asymmetric", "tf_half_pixel_for_nn"}:
+        return (y + 0.5 * (transformation != "asymmetric")) / scale
     offset = 0.0
     if transformation == "half_pixel_symmetric":
         offset = length / 2 * (1 - size / resized)
@@ -226,7 +226,8 @@ def _taps(length: int, size: int, scale: float, settings: Settings) -> tuple[Arr
     """Return for every output the places of its inputs, maybe outside, and their weights."""
     x = _coordinates(length, size, scale, settings.transformation)
     if settings.mode == "nearest":
-        return _ROUNDINGS[settings.rounding](x).astype(np.intp)[:, None], None
+        rounding = settings.rounding or ("ceil" if scale < 1 else "floor")
+        return _ROUNDINGS[rounding](x).astype(np.intp)[:, None], None
     below = np.floor(x)
     ratio = x - below
     if settings.mode == "linear":
@@ -298,11 +299,11 @@ def _interpolate(x: Array, out: Array, pieces: Sequence[Piece], safe: Pass) -> N
 def resize_by_scales(site: Site) -> Made:
     """Scale axes, where an index of the result divided by the scale is the one of the input.
 
-    Mode ``nearest`` takes the element at the index rounded down, mode ``linear`` (``bilinear`` in
-    version 1) interpolates between neighbours.
+    Mode ``nearest`` takes the element at the index rounded down, or up where it shrinks; mode
+    ``linear`` (``bilinear`` in version 1) interpolates between neighbours.
     """
     mode = "nearest" if site.attribute("mode", "nearest") == "nearest" else "linear"
-    settings = Settings(mode, "asymmetric", "floor", 0.0, excludes=False)
+    settings = Settings(mode, "asymmetric", "", 0.0, excludes=False)
     given = site.attribute("scales")
     if "height_scale" in site.node.attributes:
         given = (1.0, 1.0, site.attribute("height_scale"), site.attribute("width_scale"))
