@@ -94,22 +94,15 @@ def as_standard(
     op_type: str,
     version: int,
     places: Sequence[int] | slice = slice(None),
-    *,
-    without: frozenset[str] = frozenset(),
-    renamed: Mapping[str, str] = _NOTHING,
 ) -> Rule:
     """Return the rule by which an operator has the output types of a standard one."""
 
     def rule(call: Call) -> Types:
         count = len(call.inputs)
         taken = range(count)[places] if isinstance(places, slice) else places
-        attributes = {
-            renamed.get(name, name): value
-            for name, value in call.attributes.items()
-            if name not in without
-        }
         values = {new: call.values[old] for new, old in enumerate(taken) if old in call.values}
-        return call.standard(op_type, version, attributes, [call.type(p) for p in taken], values)
+        types = [call.type(place) for place in taken]
+        return call.standard(op_type, version, call.attributes, types, values)
 
     return rule
 
@@ -128,6 +121,11 @@ def _reshape_by_attribute(call: Call) -> Types:
     target = np.array(call.attribute("shape", ()), np.int64)
     types = [call.type(0), TensorType(DataType.INT64, target.shape)]
     return call.standard("Reshape", 5, _NOTHING, types, {1: target})
+
+
+def _pad_by_paddings(call: Call) -> Types:
+    stated = {**call.attributes, "pads": call.attribute("paddings", ())}
+    return call.standard("Pad", 2, stated, call.inputs, {})
 
 
 def _split_evenly(call: Call) -> Types:
@@ -281,12 +279,12 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Compress"): as_standard("Compress", 11),
     ("", "Concat"): _concat_along_1,
     ("", "Dropout"): like(0, 0),
-    ("", "GRU"): as_standard("GRU", 3, without=frozenset({"output_sequence"})),
-    ("", "Gemm"): as_standard("Gemm", 7, without=frozenset({"broadcast"})),
+    ("", "GRU"): as_standard("GRU", 7),
+    ("", "Gemm"): as_standard("Gemm", 7),
     ("", "GlobalLpPool"): as_standard("GlobalAveragePool", 1),
     ("", "GreaterOrEqual"): as_standard("GreaterOrEqual", 16),
     ("", "LessOrEqual"): as_standard("LessOrEqual", 16),
-    ("", "Pad"): as_standard("Pad", 2, renamed={"paddings": "pads"}),
+    ("", "Pad"): _pad_by_paddings,
     ("", "Reshape"): _reshape_by_attribute,
     ("", "Scatter"): as_standard("ScatterElements", 11),
     ("", "Split"): _split_evenly,

@@ -50,8 +50,12 @@ def divided(
     weighs = demands is None and settings.auto is not None
     costs = Predictions(bound, settings) if weighs else None
     among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
+
+    def takes_all(claims: Sequence[Claim]) -> bool:
+        return not any(claimed(bound, claims)[0].free)
+
     choices = choose_claimants(
-        bound, settings, partial(_takes_all, bound), named=named, among=among, dry_run=dry_run
+        bound, settings, takes_all, named=named, among=among, dry_run=dry_run
     )
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
@@ -116,10 +120,6 @@ def _wants_more(state: PartitionState, costs: Predictions | None) -> bool:
     if costs is not None:
         costs.left = left
     return bool(left)
-
-
-def _takes_all(bound: BoundModel, claims: Sequence[Claim]) -> bool:
-    return not any(claimed(bound, claims)[0].free)
 
 
 _SHOWN_NODES = 10

@@ -14,7 +14,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Node
-from subgraphkit.partitioning.constraints import Constraints, NodeSelector
+from subgraphkit.partitioning.constraints import Constraints
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.storing.files import write_whole
 
@@ -76,11 +76,10 @@ class Placement:
                 hint="Measure this model: subgraphkit tune MODEL.",
             )
         first = list(self.backends)[:-1]
-        exclusions: dict[str, list[NodeSelector]] = {name: [] for name in first}
-        for value, backend in placed.items():
-            for name in first:
-                if name != backend:
-                    exclusions[name].append(makers[value])
+        homes = {makers[name]: backend for name, backend in placed.items()}
+        exclusions = {
+            name: [node for node, home in homes.items() if home != name] for name in first
+        }
         return Constraints(exclusions=exclusions)
 
     def regions_in(self, partitioning: PartitioningData) -> list[tuple[int, list[int]]]:

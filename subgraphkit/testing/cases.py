@@ -164,8 +164,8 @@ class Case:
     """One case of the kit.
 
     Attributes:
-        id: Unique, stable and readable, such as ``L3/Conv/test_conv_with_strides/sandwiched``.
-        level: Its level.
+        id: Unique, stable and readable, such as ``L3/Conv/test_conv_with_strides/sandwiched``. It
+            begins with the level.
         run: Carries it out on a ``Subject``. What it raises is a failure of the contract.
         operator: The operator under test, or empty.
         domain: Domain of the operator; empty for the default one.
@@ -180,7 +180,6 @@ class Case:
     """
 
     id: str
-    level: int
     run: Callable[[Any], Finding]
     operator: str = ""
     domain: str = ""
@@ -191,6 +190,11 @@ class Case:
     timeout_factor: float = 1.0
     batch_key: str = ""
     part: Callable[[], Any] = tuple
+
+    @property
+    def level(self) -> int:
+        """The level it is of."""
+        return int(self.id[1])
 
     def signed(self, finding: Finding) -> Finding:
         """Return a finding that says of which case it is."""

@@ -29,7 +29,6 @@ from subgraphkit.backend import (
 from subgraphkit.backend.operator import Traits
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.partitioning import Constraints
 
 DOMAIN: Final = "subgraphkit.testing"
 """The operator set of the foreign nodes; version 1."""
@@ -38,20 +37,15 @@ CARRY: Final = "Carry"
 """Their operator: one input, one output of the same type."""
 
 
-def is_foreign(node: Node) -> bool:
-    """Say whether a node belongs to the foreign neighbour."""
-    return node.domain == DOMAIN
-
-
 def is_own(node: Node) -> bool:
     """Say whether a node belongs to the case under test."""
-    return not is_foreign(node)
+    return node.domain != DOMAIN
 
 
 def beside_foreign(choice: BackendChoice) -> dict[str, Any]:
     """Return the settings of a bind in which the foreign nodes go to the foreign backend."""
     return {
-        "constraints": Constraints(pins={is_foreign: ForeignBackend.name}),
+        "pin": {f"{DOMAIN}::{CARRY}": ForeignBackend.name},
         "backend": [choice, ForeignBackend],
     }
 

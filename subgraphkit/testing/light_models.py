@@ -13,7 +13,7 @@ Source: He et al., "Delving Deep into Rectifiers", 2015, for the scale of the we
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -174,7 +174,5 @@ class _Filler:
 
 
 def _fan_in(gemm: onnx.NodeProto, shape: list[int]) -> int:
-    attributes: dict[str, Any] = {
-        a.name: onnx.helper.get_attribute_value(a) for a in gemm.attribute
-    }
-    return shape[-1] if attributes.get("transB", 0) else shape[-2]
+    is_turned = any(one.name == "transB" and one.i for one in gemm.attribute)
+    return shape[-1 if is_turned else -2]

@@ -14,7 +14,7 @@ from typing import Any, Final
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, option_class_of
 from subgraphkit.backend.options import validate_options
-from subgraphkit.binding import BoundModel, Shapes, bind
+from subgraphkit.binding import BoundModel, bind
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import (
@@ -32,7 +32,7 @@ from subgraphkit.ir import Node
 from subgraphkit.lazy import cached_property
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.partitioning import Constraints, Partitioning, partition
+from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
 from subgraphkit.testing.comparison import REFERENCE, ResultJudge, text_of, untouched
@@ -173,30 +173,27 @@ class Subject:
 
     # -- the road, step by step --------------------------------------------------------------
 
-    def bind(
-        self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
-    ) -> BoundModel:
+    def bind(self, source: ModelSource | Model, **settings: Any) -> BoundModel:
         """Load and bind a model for this backend, whatever the environment says.
 
         Args:
             source: The model.
-            shapes: As for ``bind``.
             **settings: Settings in place of the kit's own, such as other backends beside this one.
 
         Raises:
             SubgraphkitError: As ``load`` and ``bind``.
         """
         model = load(source, data_roots=settings.get("data_roots"))
-        return bind(model, shapes, **{"backend": [self.choice], **SETTINGS, **settings})
+        return bind(model, **{"backend": [self.choice], **SETTINGS, **settings})
 
-    def partition(self, bound: BoundModel, constraints: Constraints | None = None) -> Partitioning:
+    def partition(self, bound: BoundModel) -> Partitioning:
         """Let the backend claim what it takes, and the NumPy backend the rest.
 
         Raises:
             Stopped: It failed while being opened or asked, or nobody at all takes a node.
         """
         try:
-            return partition(bound, constraints=constraints)
+            return partition(bound)
         except ConfigError:
             raise
         except UnclaimedNodesError as error:
@@ -228,14 +225,7 @@ class Subject:
             raise Stopped(outcome, text_of(error), taken) from error
 
     @contextmanager
-    def session(
-        self,
-        source: ModelSource | Model,
-        shapes: Shapes | None = None,
-        *,
-        constraints: Constraints | None = None,
-        **settings: Any,
-    ) -> Iterator[Session]:
+    def session(self, source: ModelSource | Model, **settings: Any) -> Iterator[Session]:
         """Open a session on the backend with the NumPy backend beside it; close it at the end.
 
         Raises:
@@ -243,10 +233,10 @@ class Subject:
                 ``UNCLAIMED`` comes before compiling, or when it gives all back.
         """
         try:
-            bound = self.bind(source, shapes, **settings)
+            bound = self.bind(source, **settings)
         except ModelError as error:
             raise Stopped(Outcome.REFUSED, text_of(error)) from error
-        partitioning = self.partition(bound, constraints)
+        partitioning = self.partition(bound)
         if not self.nodes_taken(partitioning):
             raise Stopped(Outcome.UNCLAIMED, "")
         with self.compile_session(partitioning) as session:
@@ -291,7 +281,6 @@ class Subject:
         self,
         source: ModelSource | Model,
         check: Callable[[Session], Finding | None],
-        shapes: Shapes | None = None,
         *,
         of: Callable[[Node], bool] = lambda _: True,
         **road: Any,
@@ -301,7 +290,6 @@ class Subject:
         Args:
             source: The model.
             check: Returns what is wrong, or None.
-            shapes: As for ``bind``.
             of: Which of the nodes count as offered: it is enough that the backend takes one.
             **road: As for ``session``.
 
@@ -311,7 +299,7 @@ class Subject:
         taken: tuple[str, ...] = ()
         claimed = False
         try:
-            with self.session(source, shapes, **road) as session:
+            with self.session(source, **road) as session:
                 taken = self.operators_taken(session.partitioning)
                 claimed = any(map(of, self.nodes_taken(session.partitioning)))
                 found = check(session)

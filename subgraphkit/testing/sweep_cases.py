@@ -21,7 +21,6 @@ from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
 from subgraphkit.testing.variants import LAYOUTS
 
-_LEVEL: Final = 5
 _WIDTHS: Final = (
     *range(1, 34),
     *(63, 64, 65, 127, 128, 129, 255, 256, 257),
@@ -42,9 +41,9 @@ _LEAST_MOST: Final = {
 """The sizes that mean something to a family, and that take no longer than they must."""
 _USUAL: Final = {"products": 17, "windows": 11}
 _USUAL_SIZE: Final = 19
-_LARGE: Final = {"arithmetic": 20011, "curves": 20011, "reductions": 9001, "quantised": 20011}
-_LARGE_SIZE: Final = {
-    "movement": 4099, "products": 301, "windows": 67, "normalisations": 301, "attention": 301,
+_LARGE: Final = {
+    "arithmetic": 20011, "curves": 20011, "reductions": 9001, "quantised": 20011, "movement": 4099,
+    "products": 301, "windows": 67, "normalisations": 301, "attention": 301,
 }  # fmt: skip
 _MOST_AT_ONCE: Final = 48
 _SECONDS: Final = 10.0
@@ -68,7 +67,11 @@ _Steps = Sequence[tuple[str, Check]]
 
 def sweep_cases(subject: Subject) -> Iterator[Case]:
     """Build the cases: for each family its sizes, its operators in use, and its threads."""
-    case = partial(_case_of, _WHOLE_FACTOR if subject.complete else _TIMEOUT_FACTOR)
+    factor = _WHOLE_FACTOR if subject.complete else _TIMEOUT_FACTOR
+
+    def case(name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:
+        return Case(f"L5/{name}", run, needs=needs, timeout_factor=factor)
+
     for family in FAMILIES:
         yield case(f"operators/{family}", partial(_in_use, family))
         if older_operations(family):
@@ -82,19 +85,11 @@ def sweep_cases(subject: Subject) -> Iterator[Case]:
     yield case("sizes/repeated", _repeated, "dynamic_shapes")
 
 
-def _case_of(
-    timeout_factor: float, name: str, run: Callable[[Subject], Finding], *needs: str
-) -> Case:
-    return Case(f"L{_LEVEL}/{name}", _LEVEL, run, needs=needs, timeout_factor=timeout_factor)
-
-
-def _taken(
-    subject: Subject, rows: Sequence[_Row], *, is_open: bool = False, own_sizes: bool = False
-) -> list[_Row]:
+def _taken(subject: Subject, rows: Sequence[_Row], **made: bool) -> list[_Row]:
     """Return those of which the backend takes a node; nothing is compiled."""
     taken: list[_Row] = []
     for of_one in _by_opset(rows):
-        model = Sweep(of_one, is_open=is_open, own_sizes=own_sizes)
+        model = Sweep(of_one, **made)
         numbers = {number_of(name) for _, name in subject.nodes_claimed(model.proto)}
         taken += [row for number, row in enumerate(of_one) if number in numbers]
     return taken
@@ -115,17 +110,21 @@ def _models_of(rows: Sequence[_Row]) -> list[list[_Row]]:
 def _tried(
     subject: Subject,
     rows: Sequence[_Row],
+    what: str,
     steps: _Steps,
     *,
-    is_open: bool = False,
-    own_sizes: bool = False,
+    most: int = 1 << 30,
+    **made: bool,
 ) -> Finding:
-    """Carry checks out, until one finds fault, on sessions that have some of the rows each.
+    """Carry checks out, until one finds fault, on sessions that have some of the rows taken each.
 
     What compiles so slowly that there is no time for all is tried on the first of them, unless all
     are asked for, which the finding says; each has something of every part of the table.
     """
-    models = _models_of(rows)
+    rows = _taken(subject, rows, **made)
+    if not rows:
+        return Finding(Outcome.UNCLAIMED, f"it takes nothing {what}")
+    models = _models_of(rows[:: -(-len(rows) // most)])
     started, worked = time.monotonic(), time.process_time()
     taken: dict[str, None] = {}
     left_out: list[str] = []
@@ -134,8 +133,8 @@ def _tried(
         if not subject.complete and (spent[0] > _SECONDS or spent[1] > _MOST_SECONDS):
             left_out = [f"{place} of {len(models)} models, as there was no time for the others"]
             break
-        signs = not (is_open and "open_zeros" in subject.declarations.lacking)
-        model = Sweep(some, is_open=is_open, own_sizes=own_sizes, signs=signs)
+        signs = not (made.get("is_open") and "open_zeros" in subject.declarations.lacking)
+        model = Sweep(some, signs=signs, **made)
         found = check_session(subject, model, partial(_stepped, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
@@ -154,10 +153,6 @@ def _stepped(steps: _Steps, excused: list[str], opened: Opened) -> Finding | Non
     return None
 
 
-def _unclaimed(family: str) -> Finding:
-    return Finding(Outcome.UNCLAIMED, f"it takes nothing of {family}")
-
-
 def _usual(family: str) -> int:
     return _USUAL.get(family, _USUAL_SIZE)
 
@@ -167,8 +162,8 @@ def _usual(family: str) -> int:
 
 def _fused(kind: str, subject: Subject) -> Finding:
     """What may be fused computes what its operators compute one by one."""
-    rows = _taken(subject, [(one, 1) for one in combinations(kind)])
-    return _tried(subject, rows, [("fused", _once)]) if rows else _unclaimed(kind)
+    rows = [(one, 1) for one in combinations(kind)]
+    return _tried(subject, rows, f"of {kind}", [("fused", _once)])
 
 
 # -- in use --------------------------------------------------------------------------------------
@@ -176,9 +171,7 @@ def _fused(kind: str, subject: Subject) -> Finding:
 
 def _in_use(family: str, subject: Subject) -> Finding:
     """Whatever may be done with a session is done with one that has all operators of a family."""
-    rows = _taken(subject, [(one, _usual(family)) for one in _newest(family)])
-    if not rows:
-        return _unclaimed(family)
+    rows = [(one, _usual(family)) for one in _newest(family)]
     layouts = {
         f"fed {name}": partial(run_checks.fed_in_a_layout, layout)
         for name, layout in LAYOUTS.items()
@@ -196,7 +189,7 @@ def _in_use(family: str, subject: Subject) -> Finding:
         "buffers": run_checks.buffers_are_filled,
         "spread buffers": partial(run_checks.buffers_are_filled, spread=True),
     }
-    return _tried(subject, rows, [*steps.items()])
+    return _tried(subject, rows, f"of {family}", [*steps.items()])
 
 
 def _newest(family: str) -> list[OperatorVariant]:
@@ -205,9 +198,9 @@ def _newest(family: str) -> list[OperatorVariant]:
 
 def _versions(family: str, subject: Subject) -> Finding:
     """What an operator meant in earlier operator sets is computed as it was meant."""
-    rows = _taken(subject, [(one, _usual(family)) for one in older_operations(family)])
+    rows = [(one, _usual(family)) for one in older_operations(family)]
     steps: _Steps = [("first run", _once), ("repeated", run_checks.repeated_runs_are_right)]
-    return _tried(subject, rows, steps) if rows else _unclaimed(f"older {family}")
+    return _tried(subject, rows, f"of older {family}", steps)
 
 
 def _once(opened: Opened) -> Finding | None:
@@ -228,13 +221,12 @@ def _special(opened: Opened) -> Finding | None:
 # -- sizes ---------------------------------------------------------------------------------------
 
 
-def _open_rows(subject: Subject, family: str) -> list[_Row]:
-    rows = [
+def _open_rows(family: str) -> list[_Row]:
+    return [
         (one, _usual(family))
         for one in _newest(family)
         if not one.is_square and not any(a.is_stored and "N" in a.dims for a in one.arguments)
     ]
-    return _taken(subject, rows, is_open=True)
 
 
 def _sizes(family: str) -> list[int]:
@@ -245,16 +237,13 @@ def _sizes(family: str) -> list[int]:
 
 def _open_sizes(family: str, subject: Subject) -> Finding:
     """One session computes in every size, down and up again, the first again at the end."""
-    rows = _open_rows(subject, family)
-    if not rows:
-        return _unclaimed(family)
     sizes = _sizes(family)
     # from the middle down; by leaps up and down again; and up from the smallest
     order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
     seeds = {size: seed for seed, size in enumerate(order)}
     order += sizes[:6]
     steps = [(f"N={size}", partial(_fed, seeds[size], size, None)) for size in order]
-    return _tried(subject, rows, steps, is_open=True)
+    return _tried(subject, _open_rows(family), f"of {family}", steps, is_open=True)
 
 
 def _repeated(subject: Subject) -> Finding:
@@ -266,11 +255,9 @@ def _repeated(subject: Subject) -> Finding:
         and not any(argument.is_stored for argument in one.arguments)
         and one.nodes[-1].op_type != "Mean"  # onnx.reference adds into an array of its first input
     ]
-    rows = _taken(subject, rows, is_open=True, own_sizes=True)
-    if not rows:
-        return Finding(Outcome.UNCLAIMED, "it takes nothing whose inputs may be repeated")
     steps = [(f"argument {place} of 1", partial(_fed, place, None, place)) for place in (0, 1, 2)]
-    return _tried(subject, rows, steps, is_open=True, own_sizes=True)
+    what = "whose inputs may be repeated"
+    return _tried(subject, rows, what, steps, is_open=True, own_sizes=True)
 
 
 def _fed(seed: int, size: int | None, repeated: int | None, opened: Opened) -> Finding | None:
@@ -281,7 +268,7 @@ def _fed(seed: int, size: int | None, repeated: int | None, opened: Opened) -> F
 def _fixed_sizes(family: str, subject: Subject) -> Finding:
     """What cannot be open is compiled for sizes, of which each operator has a few."""
     sizes = _sizes(family)
-    is_open = set(_open_rows(subject, family))
+    is_open = set(_taken(subject, _open_rows(family), is_open=True))
     rows: list[_Row] = []
     for number, one in enumerate(_newest(family)):
         if (one, _usual(family)) in is_open:
@@ -293,8 +280,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
                 rows.append((one, band[(number * 5 + place) % len(band)]))
     if not rows:
         return Finding(Outcome.PASSED, f"all of {family} is taken with open sizes")
-    rows = _taken(subject, rows)
-    return _tried(subject, rows, [("sizes", _once)]) if rows else _unclaimed(family)
+    return _tried(subject, rows, f"of {family}", [("sizes", _once)])
 
 
 # -- threads -------------------------------------------------------------------------------------
@@ -302,12 +288,8 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
 
 def _large_threads(family: str, subject: Subject) -> Finding:
     """Threads share a session, each with large arrays of its own."""
-    size = _LARGE.get(family) or _LARGE_SIZE[family]
-    some = [(one, size) for one in _newest(family) if not one.is_square]
-    rows = _taken(subject, [row for row in some if row[0].element_type == "float"])
-    if not rows:
-        return _unclaimed(family)
-    rows = rows[:: -(-len(rows) // _MOST_IN_THREADS)]
+    floats = [one for one in _newest(family) if one.element_type == "float" and not one.is_square]
+    rows = [(one, _LARGE[family]) for one in floats]
 
     def in_threads(opened: Opened) -> Finding | None:
         entrances = [lambda: opened.session] * _THREADS
@@ -315,4 +297,5 @@ def _large_threads(family: str, subject: Subject) -> Finding:
             subject, opened.model, entrances, _RUNS_PER_THREAD, _SECONDS_PER_THREAD
         )
 
-    return _tried(subject, rows, [("large arrays", in_threads)])
+    steps = [("large arrays", in_threads)]
+    return _tried(subject, rows, f"of {family}", steps, most=_MOST_IN_THREADS)

@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 from subgraphkit.backend.differences import compare_values
 from subgraphkit.backend.tolerances import tolerance_for
-from subgraphkit.binding import BoundModel, Shapes
+from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.messages import wrong
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import NONE, BackendChoice
@@ -140,10 +140,8 @@ class _Selected(Subject):
     def backend_class(self) -> Any:
         return load_record(find_record(self.choice, resolve()))
 
-    def bind(
-        self, source: ModelSource | Model, shapes: Shapes | None = None, **settings: Any
-    ) -> BoundModel:
-        return super().bind(source, shapes, **{"fallback": _healthy_fallback(), **settings})
+    def bind(self, source: ModelSource | Model, **settings: Any) -> BoundModel:
+        return super().bind(source, **{"fallback": _healthy_fallback(), **settings})
 
 
 def _claims(ask: Ask) -> Iterator[ProbeModel]:

@@ -160,14 +160,8 @@ class PartitionState:
         """Return the values a node reads that are not constant, with the ranks that make them."""
         graph, node = self.graph, self.order[rank]
         read = graph.read_by(node) if node in graph.table.bodies else graph.table.inputs[node]
-        constants, maker_of, ranks = graph.constants, graph.producers.get, self.rank_of
-        found: list[tuple[str, int | None]] = []
-        for value in read:
-            if value and value not in constants:
-                maker = maker_of(value)
-                made_at = -1 if maker is None else ranks[maker]
-                found.append((value, made_at if made_at >= 0 else None))
-        return found
+        dynamic = [value for value in read if value and value not in graph.constants]
+        return [(value, self.producer(value)) for value in dynamic]
 
     def nodes_of(self, region: Region, also: Collection[int] = ()) -> list[int]:
         """Return the nodes a region runs, with those of other ranks, in running order."""

@@ -175,25 +175,23 @@ class _Growth:
 
     def _ask_around(self, candidate: _Candidate, allowed: Collection[int] | None) -> list[int]:
         """Offer neighbours of what was taken, over and over; return all that was taken."""
-        adjacency, own = self._pass.state.adjacency, self._part_of.get(candidate.seed)
+        own = self._part_of.get(candidate.seed)
         queue = list(self._group(candidate.seed))
         taken = set(queue)
         for rank in queue:
-            producers, consumers = adjacency.predecessors(rank), adjacency.successors(rank)
-            self._looks += len(producers) + len(consumers)
-            for neighbours, question in ((producers, _INPUT), (consumers, _OUTPUT)):
-                for other in neighbours:
-                    if not self._open[other] or other in taken:
-                        continue
-                    if allowed is not None and other not in allowed:
-                        continue
-                    # Growing into other parts of the last division would only lead to it again.
-                    part = self._part_of.get(other)
-                    if own is not None and part is not None and own[0] == part[0] and own != part:
-                        continue
-                    if self._offer(candidate.selector, question, rank, other):
-                        taken.update(self._group(other))
-                        queue += self._group(other)
+            for other, question in self._neighbours(rank):
+                self._looks += 1
+                if not self._open[other] or other in taken:
+                    continue
+                if allowed is not None and other not in allowed:
+                    continue
+                # Growing into other parts of the last division would only lead to it again.
+                part = self._part_of.get(other)
+                if own is not None and part is not None and own[0] == part[0] and own != part:
+                    continue
+                if self._offer(candidate.selector, question, rank, other):
+                    taken.update(self._group(other))
+                    queue += self._group(other)
         return queue
 
     # -- questions ---------------------------------------------------------------------------

@@ -177,13 +177,13 @@ class PartitioningData:
         """Say whether the same backends run the same regions of the same model."""
         if not isinstance(other, PartitioningData):
             return NotImplemented
-        if self is other:
-            return True
+        return self is other or (self._division == other._division and self.divides_as(other))
+
+    def divides_as(self, other: "PartitioningData") -> bool:
+        """Say whether the nodes divided are those of another partitioning."""
         one, two = self.graph.table, other.graph.table
-        return self._division == other._division and (
-            one is two
-            or (list(one.op_types), list(one.outputs)) == (list(two.op_types), list(two.outputs))
-        )
+        nodes = [(list(table.op_types), list(table.outputs)) for table in (one, two)]
+        return one is two or nodes[0] == nodes[1]
 
     def __hash__(self) -> int:
         """Hash by the regions."""

@@ -137,11 +137,9 @@ class Memory:
         sums = ("held", "opening", "running", "peak")
         busiest = self.busiest
         return {
-            **{name: getattr(self, name) for name in ("model", "loading", "base", "unsized")},
+            **asdict(self),
             **{name: getattr(self, name) for name in sums},
-            "libraries": dict(self.libraries),
             "busiest": None if busiest is None else busiest.subgraph,
-            "steps": [{**asdict(step), "living": dict(step.living)} for step in self.steps],
         }
 
     def __str__(self) -> str:

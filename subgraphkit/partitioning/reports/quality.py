@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
-from subgraphkit.ir.costs import bytes_of, estimate_flops, is_open
+from subgraphkit.ir.costs import bytes_of, is_open
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.types import TensorType
 from subgraphkit.viewing import Table
@@ -123,8 +123,7 @@ def _measure_backend(
     whole = (partitioning.subgraphs[at].nodes for at in own)
     bounds += [1 for home in whole if all(map(graph.is_constant_node, home))]
     read = {value for at in own for value in partitioning.subgraphs[at].constants}
-    own_nodes = [Node(graph, node) for at in own for node in homes[at]]
-    flops = [estimate_flops(node) for node in own_nodes]
+    nodes = [node for at in own for node in homes[at]]
     is_fallback = any(c.is_fallback for c in passes.claims if c.backend.name == name)
     return BackendQuality(
         backend=name,
@@ -132,23 +131,19 @@ def _measure_backend(
         regions=len(own),
         lower_bound=None if None in bounds else sum(filter(None, bounds)),
         maximal=all(outcome.maximal for outcome in outcomes),
-        nodes=sum(len(homes[at]) for at in own),
+        nodes=len(nodes),
         parameters=_elements(partitioning, read),
-        flops=sum(flops),
+        flops=partitioning.flops_of(nodes),
         has_open_flops=any(
-            count and is_open(node) for node, count in zip(own_nodes, flops, strict=True)
+            partitioning.flops_of([node]) and is_open(Node(graph, node)) for node in nodes
         ),
     )
 
 
 def _elements(partitioning: PartitioningData, names: set[str]) -> int:
     types = partitioning.graph.types
-    counts = (
-        type_.element_count or 0
-        for name in names
-        if isinstance(type_ := types.get(name), TensorType)
-    )
-    return sum(counts)
+    found = filter(None, map(types.get, names))
+    return sum(one.element_count or 0 for one in found if isinstance(one, TensorType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +166,7 @@ def find_moves(partitioning: PartitioningData, against: PartitioningData) -> lis
     Raises:
         ConfigError: They are not of the same model (SGK123).
     """
-    tables = partitioning.graph.table, against.graph.table
-    if tables[0] is not tables[1] and (
-        list(tables[0].op_types) != list(tables[1].op_types)
-        or list(tables[0].outputs) != list(tables[1].outputs)
-    ):
+    if not partitioning.divides_as(against):
         raise ConfigError(
             "SGK123",
             f"{against.graph.name!r} and {partitioning.graph.name!r} are different models, "

@@ -45,9 +45,7 @@ class CaseRunner:
             {
                 "case": case.signed(untried).to_dict(),
                 "timeout_factor": case.timeout_factor,
-                "batch_key": ""
-                if case.batch_key and is_declared(case, self._subject)
-                else case.batch_key,
+                "batch_key": "" if is_declared(case, self._subject) else case.batch_key,
             }
             for case in self._cases(level).values()
         ]

@@ -27,7 +27,6 @@ from subgraphkit.testing.process_checks import call_in_subprocess, check_in_subp
 from subgraphkit.testing.small_models import graphs_of, model_of
 from subgraphkit.testing.subject import Subject
 
-_LEVEL: Final = 6
 _CHILD_SECONDS: Final = 50.0
 _WHAT: Final = "restores what another stored"
 _CHANGED: Final = 16
@@ -53,7 +52,7 @@ def cases(_: Subject) -> Iterator[Case]:
 
 def _case(name: str, run: Callable[[Subject], Finding]) -> Case:
     needs = ("serialize",) if "fingerprint" not in name else ()
-    return Case(f"L6/{name}", _LEVEL, run, needs=needs, offers=False)
+    return Case(f"L6/{name}", run, needs=needs, offers=False)
 
 
 def _with_blob(check: Callable[[Workbench, bytes], Finding]) -> Callable[[Subject], Finding]:

@@ -24,7 +24,6 @@ from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, work
 from subgraphkit.testing.process_checks import changes_left, check_in_subprocess, threads_kept
 from subgraphkit.testing.subject import Subject
 
-_LEVEL: Final = 1
 _CHILD_SECONDS: Final = 45.0
 _MOST_ASKED: Final = 8
 
@@ -37,10 +36,10 @@ def cases(_: Subject) -> Iterator[Case]:
         _leaves_the_process_alone,
     ):  # fmt: skip
         needs = ("bounded_threads",) if check is _keeps_to_one_thread else ()
-        yield Case(f"L1/{check.__name__[1:]}", _LEVEL, check, needs=needs, offers=False)
+        yield Case(f"L1/{check.__name__[1:]}", check, needs=needs, offers=False)
     for of_operator in OPERATOR_CHECKS:
         run = partial(_on_workbenches, of_operator)
-        yield Case(f"L1/operator/{of_operator.__name__}", _LEVEL, run)
+        yield Case(f"L1/operator/{of_operator.__name__}", run)
 
 
 def _on_workbenches(check: Callable[[Workbench], Finding], subject: Subject) -> Finding:

@@ -8,7 +8,7 @@ run with seeded random weights instead, and held against the NumPy backend.
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import onnx
 
@@ -20,7 +20,6 @@ from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_feeds, seeded_
 from subgraphkit.testing.official_cases import OfficialCase, official_cases, stored_data
 from subgraphkit.testing.subject import DataSet, Subject
 
-_LEVEL: Final = 4
 _KINDS: Final = ("simple", "pytorch-converted", "pytorch-operator")
 _LARGE: Final = 5.0  # how much longer than usual a real network may take
 
@@ -29,19 +28,15 @@ def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
     for kind in _KINDS:
         for case in official_cases(kind):
-            yield _case(f"{kind}/{case.name}", partial(_run_official, case))
+            yield Case(f"L4/{kind}/{case.name}", partial(_run_official, case))
     for name in LIGHT_MODELS:
-        yield _case(f"seeded/{name}", partial(_run_seeded, name), _LARGE)
+        yield Case(f"L4/seeded/{name}", partial(_run_seeded, name), timeout_factor=_LARGE)
     if subject.models:
         folder = Path(subject.models)
         for path in sorted(folder.rglob("*.onnx")):
             place = path.parent if path.name == "model.onnx" else path.with_suffix("")
             name = place.relative_to(folder).as_posix()
-            yield _case(f"own/{name}", partial(_run_own, path), _LARGE)
-
-
-def _case(name: str, run: Any, timeout_factor: float = 1.0) -> Case:
-    return Case(id=f"L{_LEVEL}/{name}", level=_LEVEL, run=run, timeout_factor=timeout_factor)
+            yield Case(f"L4/own/{name}", partial(_run_own, path), timeout_factor=_LARGE)
 
 
 def _run_official(case: OfficialCase, subject: Subject) -> Finding:

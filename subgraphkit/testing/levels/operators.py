@@ -22,7 +22,6 @@ from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.variants import VARIANTS, can_fold, folded, sandwiched, sandwiched_feeds
 from subgraphkit.types import DataType
 
-_LEVEL: Final = 3
 _HOLDS_BODIES: Final = frozenset({"If", "Loop", "Scan"})
 _STATED: Final = "Constant"
 """The operator that nobody is offered: the core reads what it states."""
@@ -45,8 +44,7 @@ def _case(case: OfficialCase, variant: str) -> Case:
     operator = "" if case.is_expanded else case.operator
     versions = {entry.domain: entry.version for entry in case.model.opset_import}
     return Case(
-        id=f"L{_LEVEL}/{case.operator}/{case.name}/{variant}",
-        level=_LEVEL,
+        id=f"L3/{case.operator}/{case.name}/{variant}",
         run=partial(_run, case, variant),
         operator=operator,
         domain=case.domain,

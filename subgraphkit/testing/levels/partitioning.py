@@ -136,7 +136,6 @@ def _sparse_results(feeds: Mapping[str, Any]) -> list[Any]:
     return [feeds["x"] * np.array([2, 0, 5, 0], np.float32)]
 
 
-_LEVEL: Final = 2
 _SHORT, _LONG = 250, 2000
 _SHORTER: Final = 10
 """How many times shorter chains are of nodes that have weights."""
@@ -148,13 +147,9 @@ _SLACK_SECONDS: Final = 0.5
 def cases(_: Subject) -> Iterator[Case]:
     """Build the cases of this level."""
     for edge_case in edge_cases():
-        yield Case(
-            f"L2/{edge_case.name}",
-            _LEVEL,
-            partial(_run_edge_case, edge_case),
-            needs=edge_case.needs,
-        )
-    yield Case("L2/time_is_linear", _LEVEL, _time, timeout_factor=2.0)
+        run = partial(_run_edge_case, edge_case)
+        yield Case(f"L2/{edge_case.name}", run, needs=edge_case.needs)
+    yield Case("L2/time_is_linear", _time, timeout_factor=2.0)
 
 
 def _run_edge_case(edge_case: EdgeCase, subject: Subject) -> Finding:
@@ -184,7 +179,7 @@ def _is_foreign(model: Any) -> bool:
 def _run_graph(edge_case: EdgeCase, model: Any, subject: Subject) -> Finding:
     feeds = edge_case.feeds(model)
     road = beside_foreign(subject.choice) if _is_foreign(model) else {}
-    found = _divided(subject, model, dict(road))
+    found = _divided(subject, model, road)
     if found is not None:
         return found
     data = [(feeds, edge_case.results(model, feeds))]
@@ -194,13 +189,10 @@ def _run_graph(edge_case: EdgeCase, model: Any, subject: Subject) -> Finding:
     return found
 
 
-def _divided(subject: Subject, model: Any, road: dict[str, Any]) -> Finding | None:
+def _divided(subject: Subject, model: Any, road: Mapping[str, Any]) -> Finding | None:
     """Partition twice; return what is wrong with it."""
-    constraints = road.pop("constraints", None)
     try:
-        first, second = (
-            subject.partition(subject.bind(model, **road), constraints) for _ in range(2)
-        )
+        first, second = (subject.partition(subject.bind(model, **road)) for _ in range(2))
     except SubgraphkitError as error:
         return Finding(Outcome.REFUSED, str(error))
     except Stopped as stop:

@@ -3,7 +3,7 @@
 import copy
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,6 @@ import numpy as np
 
 from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.finding.registry import registered
-from subgraphkit.partitioning import Constraints
 from subgraphkit.placing import InferenceSession, SessionSpec
 from subgraphkit.testing import run_checks
 from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
@@ -27,7 +26,6 @@ from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
 from subgraphkit.testing.variants import LAYOUTS
 
-_LEVEL: Final = 5
 _RANDOM_GRAPHS: Final = 24
 
 _SIZES: Final = (
@@ -52,30 +50,31 @@ def cases(subject: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
     for name, check in _CHECKS.items():
         needs = ("threads",) if "in_threads" in name else ()
-        yield _case(name, partial(_on_models_taken, check), needs)
+        yield Case(f"L5/{name}", partial(_on_models_taken, check), needs=needs)
     for name, text in graphs_of("open sizes").items():
-        yield _case(f"shapes/several/{name}", partial(_of_sizes, _SIZES, text), _SHAPES)
+        yield Case(f"L5/shapes/several/{name}", partial(_of_sizes, _SIZES, text), needs=_SHAPES)
         if name != _CONVOLVES:
-            yield _case(f"shapes/no_rows/{name}", partial(_of_sizes, _EMPTY, text), _SHAPES)
+            yield Case(f"L5/shapes/no_rows/{name}", partial(_of_sizes, _EMPTY, text), needs=_SHAPES)
     for name, text in graphs_of("odd shapes").items():
-        yield _case(f"shapes/{name}", partial(_of_sizes, ({},), text))
+        yield Case(f"L5/shapes/{name}", partial(_of_sizes, ({},), text))
     values = graphs_of("values")
-    yield _case("values/not_finite", partial(_not_finite, values["not_finite"]))
+    yield Case("L5/values/not_finite", partial(_not_finite, values["not_finite"]))
     failing = partial(_failing, values["stumbles"], _PLACES)
-    foreign = Constraints(pins={"Gather": REFERENCE})
     missed = f"it ran on {_PLACES[1]}, as if there were such rows"
-    yield _case("errors/good_run_after_a_bad_one", partial(failing, missed, constraints=foreign))
-    yield _case("errors/travel", partial(failing, ""))  # a library may take a row for another one
+    yield Case(
+        "L5/errors/good_run_after_a_bad_one", partial(failing, missed, pin={"Gather": REFERENCE})
+    )
+    yield Case("L5/errors/travel", partial(failing, ""))  # a library may take a row for another one
     missed = f"it made as much as {_COUNTS[1]} asks for, with {_LIMITS}"
     for name, text in graphs_of("sized by values").items():
         limited = partial(_failing, text, _COUNTS, missed, limits=_LIMITS)
-        yield _case(f"limits/{name}", limited)
-    yield _case("processes/forked", _forked)
-    yield _case("processes/spec", _opened_by_spec)
+        yield Case(f"L5/limits/{name}", limited)
+    yield Case("L5/processes/forked", _forked)
+    yield Case("L5/processes/spec", _opened_by_spec)
     yield from sweep_cases(subject)
     first = subject.seed * _RANDOM_GRAPHS
     for seed in range(first, first + _RANDOM_GRAPHS):
-        yield _case(f"random_graphs/{seed}", partial(_random, seed))
+        yield Case(f"L5/random_graphs/{seed}", partial(_random, seed))
 
 
 _SHAPES: Final = ("dynamic_shapes",)
@@ -103,10 +102,6 @@ def _on_models_taken(check: Check, subject: Subject) -> Finding:
     """Do something with sessions of different models; what is wrong with one counts."""
     found = [check_session(subject, model, check) for model in models_taken(subject)]
     return next((one for one in found if one.is_wrong), found[0])
-
-
-def _case(name: str, run: Callable[[Subject], Finding], needs: tuple[str, ...] = ()) -> Case:
-    return Case(id=f"L{_LEVEL}/{name}", level=_LEVEL, run=run, needs=needs)
 
 
 def _model(text: str) -> SmallModel:

@@ -31,7 +31,7 @@ def cases(_: Subject) -> Iterator[Case]:
     installed = (_name, _registration, _manifest, _dependency, _typed, _listing)
     for check in (_import, _probe, *installed, _side_effects, _output):
         run = partial(_if_installed, check) if check in installed else check
-        yield Case(f"L0/{check.__name__[1:]}", 0, run, offers=False)
+        yield Case(f"L0/{check.__name__[1:]}", run, offers=False)
 
 
 def _if_installed(check: Callable[[Subject], Finding], subject: Subject) -> Finding:

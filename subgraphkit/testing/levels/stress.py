@@ -7,17 +7,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.running import Session
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.process_checks import count_in
 from subgraphkit.testing.run_checks import in_threads
 from subgraphkit.testing.subject import Subject
 
-_LEVEL: Final = 7
 _ROWS: Final = 8192
 _WARM_UP: Final = 50
 _RUNS: Final = 200
@@ -43,7 +42,7 @@ def cases(_: Subject) -> Iterator[Case]:
 
 def _case(check: Callable[[Subject], Finding], *needs: str) -> Case:
     name = f"L7/{check.__name__[1:]}"
-    return Case(name, _LEVEL, check, needs=needs, offers=False, timeout_factor=4.0)
+    return Case(name, check, needs=needs, offers=False, timeout_factor=4.0)
 
 
 def _memory() -> int:
@@ -108,18 +107,9 @@ def _threads_in_one_session(subject: Subject) -> Finding:
 def _a_session_for_each_thread(subject: Subject) -> Finding:
     """Eight threads with a session each get the same results as one."""
     model = model_taken(subject)
-    opened: list[Session] = []
-
-    def open_one() -> Session:
-        session = subject.compile_session(subject.partition(subject.bind(model.proto)))
-        opened.append(session)
-        return session
-
-    try:
-        return in_threads(subject, model, [open_one] * _THREADS, _RUNS_PER_THREAD) or PASSED
-    finally:
-        for session in opened:
-            session.close()
+    with ExitStack() as opened:
+        entrances = [lambda: opened.enter_context(subject.session(model.proto))] * _THREADS
+        return in_threads(subject, model, entrances, _RUNS_PER_THREAD) or PASSED
 
 
 def _interrupted(subject: Subject) -> Finding:

@@ -19,7 +19,7 @@ from tests.unit.testing.choosy_backends import GemmOnly
 
 def judged(outcome, needs=(), case="L3/Conv/plain"):
     subject = Subject("declaring")
-    return carry_out(Case(case, 3, lambda _: Finding(outcome), needs=needs), subject)
+    return carry_out(Case(case, lambda _: Finding(outcome), needs=needs), subject)
 
 
 class Declaring(WrappingBackend):
@@ -76,7 +76,7 @@ def test_a_case_that_raises_breaks_the_contract():
     def broken(_):
         raise LookupError("lost")
 
-    found = carry_out(Case("L3/Relu/x", 3, broken), Subject("declaring"))
+    found = carry_out(Case("L3/Relu/x", broken), Subject("declaring"))
     assert (found.outcome, found.detail) == (Outcome.FAIL_CONTRACT, "LookupError: lost")
 
 

@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from subgraphkit.testing import Subject
-from subgraphkit.testing.foreign import ForeignBackend, beside_foreign, is_foreign
+from subgraphkit.testing.foreign import ForeignBackend, beside_foreign, is_own
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.testing.variants import folded, sandwiched
 from tests.models import parsed
@@ -20,8 +20,7 @@ def official(name, kind="node"):
 
 def divided(model):
     """Return backend, inputs and outputs of every subgraph of a sandwich."""
-    road = beside_foreign(NUMPY.choice)
-    partitioning = NUMPY.partition(NUMPY.bind(model, backend=road["backend"]), road["constraints"])
+    partitioning = NUMPY.partition(NUMPY.bind(model, **beside_foreign(NUMPY.choice)))
     return [(s.backend, s.inputs, s.outputs) for s in partitioning.subgraphs]
 
 
@@ -49,9 +48,7 @@ def test_every_input_and_output_of_a_sandwich_crosses_a_boundary(name):
 def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous():
     text = "g (float[2, 3] x) => (float[2, 3] y) { h = subgraphkit.testing.Carry(x) y = Relu(h) }"
     model = parsed(text, header='"": 18, "subgraphkit.testing": 1')
-    road = beside_foreign(NUMPY.choice)
-    bound = NUMPY.bind(model, backend=road["backend"])
-    partitioning = NUMPY.partition(bound, road["constraints"])
+    partitioning = NUMPY.partition(NUMPY.bind(model, **beside_foreign(NUMPY.choice)))
     foreign = partitioning.subgraphs[0]
     claim = partitioning.claim_of(foreign)
     operator = claim.property.create_operator(foreign, claim.context)
@@ -68,7 +65,7 @@ def test_the_foreign_backend_takes_nothing_but_its_own_nodes():
     bound = NUMPY.bind(sandwiched(official("test_add").model))
     selector = property_.create_selector(bound)
     assert [bool(selector.select(node)) for node in bound.nodes] == [
-        is_foreign(node) for node in bound.nodes
+        not is_own(node) for node in bound.nodes
     ]
 
 
