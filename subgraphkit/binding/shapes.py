@@ -325,25 +325,16 @@ _WORKED_IN: Final[Mapping[str, Callable[[Node, Shape], int]]] = {
 
 # Operators, and the inputs whose contents decide how large the output is.
 _DECIDING: Final[Mapping[str, Sequence[int]]] = {
-    "AffineGrid": (1,),
-    "BlackmanWindow": (0,),
-    "CenterCropPad": (1,),
-    "Col2Im": (1,),
-    "ConstantOfShape": (0,),
-    "DFT": (1,),
-    "Expand": (1,),
-    "HammingWindow": (0,),
-    "HannWindow": (0,),
-    "ImageDecoder": (0,),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), (0,)),
+    **dict.fromkeys(("ConstantOfShape", "ImageDecoder"), (0,)),
+    **dict.fromkeys(("AffineGrid", "CenterCropPad", "Col2Im", "DFT", "Expand"), (1,)),
+    **dict.fromkeys(("OneHot", "Pad", "Upsample"), (1,)),
     "MaxUnpool": (2,),
     "MelWeightMatrix": (0, 1),
-    "OneHot": (1,),
-    "Pad": (1,),
     "Range": (0, 1, 2),
     "Resize": (1, 2, 3),
     "STFT": (1, 3),
     "Tile": (1, 2),
-    "Upsample": (1,),
 }
 
 _DOMAINS: Final = frozenset({"", "com.microsoft"})
