@@ -101,10 +101,7 @@ def _limited(most_bytes: int, seconds: int) -> Iterator[None]:
     resource = import_module("resource")
     kinds = (
         (resource.RLIMIT_DATA, most_bytes),
-        (
-            resource.RLIMIT_CPU,
-            seconds and math.ceil(time.process_time()) + seconds,
-        ),
+        (resource.RLIMIT_CPU, seconds and math.ceil(time.process_time()) + seconds),
     )
     before = [(kind, resource.getrlimit(kind)) for kind, _ in kinds]
     for (kind, wanted), (_, (_, most)) in zip(kinds, before, strict=True):

@@ -12,18 +12,17 @@ import ctypes.util
 import importlib.metadata
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit_onednn.symbols import STATUSES, InplacePair, LogicalTensor, Version
 
 _RUNTIMES: Final = ("libgomp.so.1", "libiomp5.so")
-_WAITING: Final = MappingProxyType({"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"})
+_WAITING: Final[Mapping[str, str]] = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
 """For GNU's OpenMP some tens of microseconds, which is what it takes itself where it sees more
 threads than processors; for that of LLVM and Intel milliseconds, of which it knows only whole."""
 

@@ -84,9 +84,7 @@ class OnednnProperty(OnednnClaims):
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OnednnOperator:
         """Compile a region."""
         threads = Threads(
-            self._engine.library,
-            self._threads or context.threads,
-            ends=context.shares_processors,
+            self._engine.library, self._threads or context.threads, ends=context.shares_processors
         )
         return OnednnOperator(subgraph, self._engine, self._dtypes, threads)
 

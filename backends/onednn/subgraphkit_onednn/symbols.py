@@ -6,7 +6,6 @@ append to these lists and change nothing in them.
 
 import ctypes
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from subgraphkit.types import DataType
@@ -27,9 +26,7 @@ STATUSES: Final = (
 )
 """Names of ``dnnl_status_t``, by number."""
 
-DATA_TYPES: Final[Mapping[DataType, int]] = MappingProxyType(
-    {DataType.BFLOAT16: 2, DataType.FLOAT: 3}
-)
+DATA_TYPES: Final[Mapping[DataType, int]] = {DataType.BFLOAT16: 2, DataType.FLOAT: 3}
 """``dnnl_data_type_t`` of the element types used here."""
 
 _OPERATION_NAMES: Final = """
@@ -47,9 +44,9 @@ static_reshape static_transpose subtract tanh tanh_backward type_cast wildcard h
 hard_sigmoid_backward select pow
 """
 
-OPERATIONS: Final[Mapping[str, int]] = MappingProxyType(
-    {name: number for number, name in enumerate(_OPERATION_NAMES.split())}
-)
+OPERATIONS: Final[Mapping[str, int]] = {
+    name: number for number, name in enumerate(_OPERATION_NAMES.split())
+}
 """``dnnl_graph_op_kind_t`` by name."""
 
 _ATTRIBUTE_NAMES: Final = """
@@ -64,13 +61,11 @@ str 0x80 auto_broadcast auto_pad coordinate_transformation_mode data_format mode
 str 0x86 rounding_type weights_format
 """
 
-ATTRIBUTES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
-    {
-        name: (int(first, 16) + place, kind)
-        for kind, first, *names in map(str.split, _ATTRIBUTE_NAMES.strip().splitlines())
-        for place, name in enumerate(names)
-    }
-)
+ATTRIBUTES: Final[Mapping[str, tuple[int, str]]] = {
+    name: (int(first, 16) + place, kind)
+    for kind, first, *names in map(str.split, _ATTRIBUTE_NAMES.strip().splitlines())
+    for place, name in enumerate(names)
+}
 """``dnnl_graph_op_attr_t`` by name, with the kind of its value."""
 
 _Dims = ctypes.c_int64 * MAX_RANK

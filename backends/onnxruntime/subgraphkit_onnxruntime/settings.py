@@ -48,10 +48,7 @@ _LEVELS: Final = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_QUIET: Final = {
-    "session.force_spinning_stop": "1",
-    "session.intra_op.spin_duration_us": "100",
-}
+_QUIET: Final = {"session.force_spinning_stop": "1", "session.intra_op.spin_duration_us": "100"}
 """Makes threads sleep when a run is over. Otherwise each waits for the next by spinning for tens of
 milliseconds, on a processor that another backend may be computing on. Between two operators of a
 run they do spin, because to wake them there takes longer than most operators, but for no longer

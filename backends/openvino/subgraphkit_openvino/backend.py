@@ -28,12 +28,7 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.bodies import body_graphs
-from subgraphkit_openvino.compiling import (
-    compile_subgraph,
-    configuration,
-    numbers_in,
-    restore,
-)
+from subgraphkit_openvino.compiling import compile_subgraph, configuration, numbers_in, restore
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import LOSES_NAN, refusals

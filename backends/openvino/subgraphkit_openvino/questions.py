@@ -23,12 +23,7 @@ from subgraphkit.onnx_io import node_key
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import TensorType
 from subgraphkit_openvino import library
-from subgraphkit_openvino.importing import (
-    IgnoredInputsError,
-    Written,
-    import_model,
-    write_model,
-)
+from subgraphkit_openvino.importing import IgnoredInputsError, Written, import_model, write_model
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 
 _PLACEHOLDER: Final = "NotSupportedONNXNode"

@@ -124,29 +124,29 @@ def check_agreement(options: Options) -> None:
         )
 
 
-_TOOLS: Final = MappingProxyType(
-    {"onnxruntime": "ONNX Runtime", "torch_tensorrt": "Torch-TensorRT", "tf_trt": "TF-TRT"}
-)
-_VALUES: Final = MappingProxyType(
-    {
-        "fp16": "trt_fp16_enable enable_autocast",
-        "bf16": "trt_bf16_enable",
-        "int8": "trt_int8_enable",
-        "{type}": "precision_mode enabled_precisions autocast_low_precision_type",
-        "{opposite}": "disable_tf32 immutable_weights",
-        "auto": "trt_cuda_graph_enable cuda_graph_strategy",
-        "true": "timing_cache_path",
-        "range": "dynamic_shape_profile_strategy",
-        "FILE": "use_calibration autocast_calibration_dataloader",
-        "max_aux_streams={}": "trt_auxiliary_streams max_aux_streams",
-        "avg_timing_iterations={}": "num_avg_timing_iters",
-        "tiling_optimization_level={upper}": "tiling_optimization_level",
-        "l2_limit_for_tiling={}": "l2_limit_for_tiling",
-        "SPARSE_WEIGHTS=true": "trt_sparsity_enable sparse_weights",
-        "VERSION_COMPATIBLE=true": "version_compatible",
-        "hardware_compatibility_level=AMPERE_PLUS": "trt_engine_hw_compatible hardware_compatible",
-    }
-)
+_TOOLS: Final[Mapping[str, str]] = {
+    "onnxruntime": "ONNX Runtime",
+    "torch_tensorrt": "Torch-TensorRT",
+    "tf_trt": "TF-TRT",
+}
+_VALUES: Final[Mapping[str, str]] = {
+    "fp16": "trt_fp16_enable enable_autocast",
+    "bf16": "trt_bf16_enable",
+    "int8": "trt_int8_enable",
+    "{type}": "precision_mode enabled_precisions autocast_low_precision_type",
+    "{opposite}": "disable_tf32 immutable_weights",
+    "auto": "trt_cuda_graph_enable cuda_graph_strategy",
+    "true": "timing_cache_path",
+    "range": "dynamic_shape_profile_strategy",
+    "FILE": "use_calibration autocast_calibration_dataloader",
+    "max_aux_streams={}": "trt_auxiliary_streams max_aux_streams",
+    "avg_timing_iterations={}": "num_avg_timing_iters",
+    "tiling_optimization_level={upper}": "tiling_optimization_level",
+    "l2_limit_for_tiling={}": "l2_limit_for_tiling",
+    "SPARSE_WEIGHTS=true": "trt_sparsity_enable sparse_weights",
+    "VERSION_COMPATIBLE=true": "version_compatible",
+    "hardware_compatibility_level=AMPERE_PLUS": "trt_engine_hw_compatible hardware_compatible",
+}
 """What an option is set to here where it has another value elsewhere, with its names there."""
 _FORMS: Final = {word: form for form, words in _VALUES.items() for word in words.split()}
 _SETTINGS: Final = MappingProxyType(

@@ -9,14 +9,13 @@ libraries among them. The pool is therefore made here, before code of TVM runs, 
 import ctypes
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit_tvm.library import tvm
 
-_SETTINGS: Final = MappingProxyType({"TVM_BIND_THREADS": "0", "TVM_THREAD_POOL_SPIN_COUNT": "100"})
+_SETTINGS: Final[Mapping[str, str]] = {"TVM_BIND_THREADS": "0", "TVM_THREAD_POOL_SPIN_COUNT": "100"}
 """No thread is tied to a processor; a worker looks for work a hundred times, then it sleeps."""
 
 _COUNT: Final = "TVM_NUM_THREADS"

@@ -5,7 +5,6 @@ TVM's maxima and minima may drop one, see the README.
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.backend import Refusal
@@ -172,41 +171,39 @@ def _shrink(node: Node) -> str:
 
 _SQUARES: Final = ("L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 
-_RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
-    {
-        **{f"Reduce{name}": _reduction for name in _SQUARES},
-        **dict.fromkeys(
-            ("ArgMax", "ArgMin"), _always("TVM answers -1 where no number is better than any")
-        ),
-        "AveragePool": _pool,
-        "BatchNormalization": _training,
-        "BitShift": _bit_shift,
-        "CastLike": _cast_like,
-        "Cosh": _always(_NO_INTRINSIC),
-        "Dropout": _dropout,
-        **dict.fromkeys(
-            ("EyeLike", "Shape", "Size"), _always("TVM hands out the same memory in every run")
-        ),
-        "GridSample": _grid_sample,
-        "IsInf": _is_inf,
-        "LpPool": _pool,
-        "Max": _extreme,
-        "MaxPool": _pool,
-        "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
-        "Min": _extreme,
-        "Mod": _mod,
-        "Not": _not,
-        "ReduceMax": _extreme,
-        "ReduceMean": _mean,
-        "ReduceMin": _extreme,
-        "Resize": _resize,
-        "RoiAlign": _roi_align,
-        **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
-        "Shrink": _shrink,
-        "Sinh": _always(_NO_INTRINSIC),
-        "SpaceToDepth": _space_to_depth,
-        "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
-        "TopK": _top_k,
-        "Upsample": _resize,
-    }
-)
+_RULES: Final[Mapping[str, _Rule]] = {
+    **{f"Reduce{name}": _reduction for name in _SQUARES},
+    **dict.fromkeys(
+        ("ArgMax", "ArgMin"), _always("TVM answers -1 where no number is better than any")
+    ),
+    "AveragePool": _pool,
+    "BatchNormalization": _training,
+    "BitShift": _bit_shift,
+    "CastLike": _cast_like,
+    "Cosh": _always(_NO_INTRINSIC),
+    "Dropout": _dropout,
+    **dict.fromkeys(
+        ("EyeLike", "Shape", "Size"), _always("TVM hands out the same memory in every run")
+    ),
+    "GridSample": _grid_sample,
+    "IsInf": _is_inf,
+    "LpPool": _pool,
+    "Max": _extreme,
+    "MaxPool": _pool,
+    "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
+    "Min": _extreme,
+    "Mod": _mod,
+    "Not": _not,
+    "ReduceMax": _extreme,
+    "ReduceMean": _mean,
+    "ReduceMin": _extreme,
+    "Resize": _resize,
+    "RoiAlign": _roi_align,
+    **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
+    "Shrink": _shrink,
+    "Sinh": _always(_NO_INTRINSIC),
+    "SpaceToDepth": _space_to_depth,
+    "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
+    "TopK": _top_k,
+    "Upsample": _resize,
+}

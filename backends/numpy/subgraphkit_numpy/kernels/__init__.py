@@ -25,16 +25,9 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.sizes import GROWING
 
 __all__ = [
-    "GROWING",
-    "MISJUDGED",
-    "Implementation",
-    "Kernel",
-    "Known",
-    "Same",
-    "Site",
-    "as_kernel",
+    "GROWING", "MISJUDGED", "Implementation", "Kernel", "Known", "Same", "Site", "as_kernel",
     "implementation",
-]
+]  # fmt: skip
 
 _FAMILIES: Final = """
 activation arithmetic attention boxes casting control_flow convolution convolution_transposed fused

@@ -18,20 +18,11 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART, arrayed, legacy_aligned
 
 _BINARY = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "BitwiseAnd": np.bitwise_and,
-    "BitwiseOr": np.bitwise_or,
-    "BitwiseXor": np.bitwise_xor,
-    "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal,
-    "Less": np.less,
-    "LessOrEqual": np.less_equal,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
-}
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "BitwiseAnd": np.bitwise_and,
+    "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor, "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal, "Less": np.less, "LessOrEqual": np.less_equal,
+    "And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor,
+}  # fmt: skip
 
 
 @kernel(*_BINARY)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -17,21 +16,19 @@ from subgraphkit_onednn.lowering.draft import (
 )
 from subgraphkit_onednn.lowering.folding import folded_into_product
 
-_KINDS: Final[Mapping[str, tuple[str, Mapping[str, float]]]] = MappingProxyType(
-    {
-        "Abs": ("abs", {}),
-        "Elu": ("elu", {"alpha": 1.0}),
-        "Exp": ("exp", {}),
-        "HardSigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
-        "HardSwish": ("hard_swish", {}),
-        "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
-        "Relu": ("relu", {}),
-        "Round": ("round", {}),
-        "Sigmoid": ("sigmoid", {}),
-        "Sqrt": ("sqrt", {}),
-        "Tanh": ("tanh", {}),
-    }
-)
+_KINDS: Final[Mapping[str, tuple[str, Mapping[str, float]]]] = {
+    "Abs": ("abs", {}),
+    "Elu": ("elu", {"alpha": 1.0}),
+    "Exp": ("exp", {}),
+    "HardSigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "HardSwish": ("hard_swish", {}),
+    "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
+    "Relu": ("relu", {}),
+    "Round": ("round", {}),
+    "Sigmoid": ("sigmoid", {}),
+    "Sqrt": ("sqrt", {}),
+    "Tanh": ("tanh", {}),
+}
 """By operator, the operation of oneDNN and its attributes with ONNX's defaults.
 
 Log, Softplus and Mish are not here: oneDNN computes them by tables that are off by a millionth near
@@ -201,16 +198,10 @@ def _operand(draft: GraphDraft, node: Node, place: int, y: DraftTensor, rank: in
     return draft.view(name, aligned[:rank])
 
 
-_REDUCTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "ReduceL1": "reduce_l1",
-        "ReduceL2": "reduce_l2",
-        "ReduceMean": "reduce_mean",
-        "ReduceProd": "reduce_prod",
-        "ReduceSum": "reduce_sum",
-        "ReduceSumSquare": "reduce_sum",
-    }
-)
+_REDUCTIONS: Final[Mapping[str, str]] = {
+    "ReduceL1": "reduce_l1", "ReduceL2": "reduce_l2", "ReduceMean": "reduce_mean",
+    "ReduceProd": "reduce_prod", "ReduceSum": "reduce_sum", "ReduceSumSquare": "reduce_sum",
+}  # fmt: skip
 
 
 _NORMS: Final = frozenset({"ReduceL1", "ReduceL2"})

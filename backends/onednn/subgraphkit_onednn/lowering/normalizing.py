@@ -4,13 +4,7 @@ import math
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import (
-    GraphDraft,
-    has_input,
-    lowers,
-    require,
-    single_output,
-)
+from subgraphkit_onednn.lowering.draft import GraphDraft, has_input, lowers, require, single_output
 from subgraphkit_onednn.lowering.folding import folded_into_convolution
 
 _FIRST_SOFTMAX_ALONG_AXIS: Final = 13

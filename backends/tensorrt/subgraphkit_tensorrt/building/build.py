@@ -107,14 +107,10 @@ _SKIPPED: Final = "insufficient"
 _MEMORY: Final = "memory"
 _DEVICE: Final = "device"
 _FAULTS: Final = (
-    ("out of memory", _MEMORY),
-    ("outofmemory", _MEMORY),
-    ("amount of gpu memory", _MEMORY),
-    ("cuda_success", _DEVICE),
-    ("cuda_error", _DEVICE),
-    ("cuda runtime", _DEVICE),
+    ("out of memory", _MEMORY), ("outofmemory", _MEMORY), ("amount of gpu memory", _MEMORY),
+    ("cuda_success", _DEVICE), ("cuda_error", _DEVICE), ("cuda runtime", _DEVICE),
     ("cuda driver", _DEVICE),
-)
+)  # fmt: skip
 """What TensorRT says if the machine is at fault, in small letters."""
 _HINTS: Final = (
     ("workspace", "Leave workspace_limit out, or give more; TensorRT then chooses by itself."),

@@ -19,19 +19,11 @@ from subgraphkit_tensorrt.library.flavours import Library, network_flags
 from subgraphkit_tensorrt.library.logger import check, listening, tail
 
 TYPES: Final = {
-    "FLOAT": DataType.FLOAT,
-    "HALF": DataType.FLOAT16,
-    "BF16": DataType.BFLOAT16,
-    "INT8": DataType.INT8,
-    "INT32": DataType.INT32,
-    "INT64": DataType.INT64,
-    "BOOL": DataType.BOOL,
-    "UINT8": DataType.UINT8,
-    "FP8": DataType.FLOAT8E4M3FN,
-    "INT4": DataType.INT4,
-    "FP4": DataType.FLOAT4E2M1,
-    "E8M0": DataType.FLOAT8E8M0,
-}
+    "FLOAT": DataType.FLOAT, "HALF": DataType.FLOAT16, "BF16": DataType.BFLOAT16,
+    "INT8": DataType.INT8, "INT32": DataType.INT32, "INT64": DataType.INT64, "BOOL": DataType.BOOL,
+    "UINT8": DataType.UINT8, "FP8": DataType.FLOAT8E4M3FN, "INT4": DataType.INT4,
+    "FP4": DataType.FLOAT4E2M1, "E8M0": DataType.FLOAT8E8M0,
+}  # fmt: skip
 """By TensorRT's name of an element type, ours."""
 PACKED: Final = frozenset({DataType.INT4, DataType.FLOAT4E2M1, DataType.FLOAT8E8M0})
 """Those that no input or output has."""

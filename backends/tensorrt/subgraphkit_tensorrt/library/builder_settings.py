@@ -7,7 +7,6 @@ an error that lists what there is.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.backend import OptionMapping, did_you_mean
@@ -19,16 +18,14 @@ _FLAG: Final = "BuilderFlag"
 _POOL: Final = "MemoryPoolType"
 _FEATURE: Final = "PreviewFeature"
 
-_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "REFIT": "refittable",
-        "RUNTIME_ACTIVATION_RESIZE_10_10": "dims",
-        "TF32": "tf32",
-        "WEIGHT_STREAMING": "weight_streaming",
-        "WORKSPACE": "workspace_limit",
-        "builder_optimization_level": "optimization_level",
-    }
-)
+_OPTIONS: Final[Mapping[str, str]] = {
+    "REFIT": "refittable",
+    "RUNTIME_ACTIVATION_RESIZE_10_10": "dims",
+    "TF32": "tf32",
+    "WEIGHT_STREAMING": "weight_streaming",
+    "WORKSPACE": "workspace_limit",
+    "builder_optimization_level": "optimization_level",
+}
 """By name in TensorRT, the option that sets it: more follows from it than one setting."""
 _KEPT: Final = frozenset(
     {"REFIT_IDENTICAL", "REFIT_INDIVIDUAL", "STRIP_PLAN", "flags", "num_compute_capabilities",

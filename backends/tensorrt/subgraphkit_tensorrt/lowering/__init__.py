@@ -26,13 +26,6 @@ from subgraphkit_tensorrt.lowering.registry import (
 )
 
 __all__ = [
-    "Conversions",
-    "Replacement",
-    "converter",
-    "identity",
-    "load_modules",
-    "lower",
-    "registered",
-    "rules_for",
-    "unregister",
-]
+    "Conversions", "Replacement", "converter", "identity", "load_modules", "lower", "registered",
+    "rules_for", "unregister",
+]  # fmt: skip

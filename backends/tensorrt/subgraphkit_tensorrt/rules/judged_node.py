@@ -10,21 +10,12 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
 
-TYPES: Final = MappingProxyType(
-    {
-        "f32": DataType.FLOAT,
-        "f16": DataType.FLOAT16,
-        "bf16": DataType.BFLOAT16,
-        "i32": DataType.INT32,
-        "i64": DataType.INT64,
-        "i8": DataType.INT8,
-        "u8": DataType.UINT8,
-        "bool": DataType.BOOL,
-        "f8": DataType.FLOAT8E4M3FN,
-        "i4": DataType.INT4,
-        "f4": DataType.FLOAT4E2M1,
-    }
-)
+TYPES: Final = MappingProxyType({
+    "f32": DataType.FLOAT, "f16": DataType.FLOAT16, "bf16": DataType.BFLOAT16,
+    "i32": DataType.INT32, "i64": DataType.INT64, "i8": DataType.INT8, "u8": DataType.UINT8,
+    "bool": DataType.BOOL, "f8": DataType.FLOAT8E4M3FN, "i4": DataType.INT4,
+    "f4": DataType.FLOAT4E2M1,
+})  # fmt: skip
 """The words of the operator table."""
 
 KNOWN: Final = frozenset(TYPES.values())

@@ -11,22 +11,10 @@ from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 
 SHAPE_INPUTS: Final = {
-    "ConstantOfShape": (0,),
-    "CumSum": (1,),
-    "Expand": (1,),
-    "OneHot": (1,),
-    "Pad": (1, 3),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Unsqueeze": (1,),
-    "Upsample": (1,),
-}
+    "ConstantOfShape": (0,), "CumSum": (1,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3),
+    "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,),
+    "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,), "Upsample": (1,),
+}  # fmt: skip
 """By operator, the inputs from which the shape of the output follows."""
 
 _FROM_SHAPE_ALONE: Final = frozenset({"Shape", "Size"})
