@@ -141,7 +141,7 @@ def test_no_operator_gets_what_is_beyond_the_limits(pytestconfig):
     operators, outcomes, got = json.loads(done.stdout)
     assert got == []
     assert operators > 190
-    assert outcomes["SGK217"] > 3
+    assert outcomes["SGK217"] > 0
 
 
 def test_large_values_are_counted_while_they_live():
