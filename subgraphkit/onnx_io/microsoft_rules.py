@@ -19,6 +19,7 @@ from subgraphkit.onnx_io.operator_rules import (
     shape_of,
     swapped,
     typed,
+    with_shapes,
 )
 from subgraphkit.types import DataType, Dim, Shape, TensorType
 
@@ -27,13 +28,8 @@ _PACKED_RANK: Final = 5
 _CACHE_RANK: Final = 4
 
 
-def _times(*factors: Dim) -> Dim:
-    result = 1
-    for factor in factors:
-        if not isinstance(factor, int):
-            return None
-        result *= factor
-    return result
+def _times(left: Dim, right: Dim) -> Dim:
+    return left * right if isinstance(left, int) and isinstance(right, int) else None
 
 
 def _per(dim: Dim, divisor: Any) -> Dim:
@@ -50,8 +46,8 @@ def _channels_first(shape: Shape | None) -> Shape | None:
     return (shape[0], shape[-1], *shape[1:-1]) if shape and len(shape) > 1 else shape
 
 
-def _channels_last(shape: Shape | None) -> Shape | None:
-    return (shape[0], *shape[2:], shape[1]) if shape and len(shape) > 1 else shape
+def _channels_last(shape: Shape) -> Shape:
+    return (shape[0], *shape[2:], shape[1]) if len(shape) > 1 else shape
 
 
 def _in_channels_last(rule: Rule) -> Rule:
@@ -60,12 +56,7 @@ def _in_channels_last(rule: Rule) -> Rule:
     def turned(call: Call) -> Types:
         first = typed(call.dtype(0), _channels_first(call.shape(0)))
         made = rule(call._replace(inputs=[first, *call.inputs[1:]], values={}))
-        return [
-            TensorType(type_.dtype, _channels_last(type_.shape))
-            if isinstance(type_, TensorType)
-            else type_
-            for type_ in made
-        ]
+        return with_shapes(made, _channels_last)
 
     return turned
 
@@ -81,7 +72,7 @@ def _dtype_of(rule: Rule, *places: int, otherwise: DataType = DataType.UNDEFINED
 
     def retyped(call: Call) -> Types:
         found = (call.dtype(place) for place in places)
-        dtype = next((dtype for dtype in found if dtype is not DataType.UNDEFINED), otherwise)
+        dtype = next(filter(None, found), otherwise)
         return [typed(dtype, shape_of(type_)) for type_ in rule(call)]
 
     return retyped
@@ -215,16 +206,12 @@ def _group_query_attention(call: Call) -> Types:
         total = max(int(stated.item()), past)
     cache = (batch, key_heads, total, size)
     dtype = call.dtype(0)
-    caches = [typed(_known(call.dtype(place), dtype), cache) for place in (3, 4)]
+    caches = [typed(call.dtype(place) or dtype, cache) for place in (3, 4)]
     return [typed(dtype, (batch, length, width)), *caches]
 
 
-def _known(dtype: DataType, otherwise: DataType) -> DataType:
-    return otherwise if dtype is DataType.UNDEFINED else dtype
-
-
 def _quantized(call: Call) -> Types:
-    return [typed(_known(call.dtype(2), DataType.UINT8), call.shape(0))]
+    return [typed(call.dtype(2) or DataType.UINT8, call.shape(0))]
 
 
 def _global_average(call: Call) -> Types:

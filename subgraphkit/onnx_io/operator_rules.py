@@ -69,6 +69,16 @@ def shape_of(type_: ValueType | None) -> Shape | None:
     return type_.shape if isinstance(type_, TensorType) else None
 
 
+def with_shapes(types: Types, change: Callable[[Shape], Shape]) -> Types:
+    """Return types with other shapes, where they have any."""
+    return [
+        replace(one, shape=change(one.shape))
+        if isinstance(one, TensorType) and one.shape is not None
+        else one
+        for one in types
+    ]
+
+
 def typed(dtype: DataType, shape: Shape | None = None) -> TensorType | None:
     """Return the type of a tensor; None if the element type is not known."""
     return None if dtype is DataType.UNDEFINED else TensorType(dtype, shape)
@@ -212,12 +222,7 @@ def _attention(call: Call) -> Types:
     """Leave sizes open that onnx computes as 0 of open ones, where heads share an axis."""
     found = call.standard("Attention", 25, call.attributes, call.inputs, call.values)
     given = {size for place in range(6) for size in call.shape(place) or ()}
-    return [
-        replace(one, shape=tuple(size if size != 0 or 0 in given else None for size in one.shape))
-        if isinstance(one, TensorType) and one.shape is not None
-        else one
-        for one in found
-    ]
+    return with_shapes(found, lambda s: tuple(size if size or 0 in given else None for size in s))
 
 
 # What broadcasts in operator set 1 broadcasts to its first input.
@@ -252,12 +257,7 @@ def _windowed(standard: Rule, filters: int = 0) -> Rule:
             up, step = call.attribute("ceil_mode", 0), strides[axis]
             if room < 0:
                 counts[axis + 2] = max((-(-room // step) if up else room // step) + 1, 0)
-        return [
-            replace(one, shape=tuple(counts.get(axis, dim) for axis, dim in enumerate(one.shape)))
-            if isinstance(one, TensorType) and one.shape is not None
-            else one
-            for one in found
-        ]
+        return with_shapes(found, lambda s: tuple(counts.get(at, dim) for at, dim in enumerate(s)))
 
     return rule
 

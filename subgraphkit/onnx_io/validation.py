@@ -26,7 +26,6 @@ MAX_DEPTH: Final = 31
 """Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 
 _OF_WHOLE: Final = frozenset({"metadata_props", "opset_import"})
-_SUGGESTIONS = 1
 # Domains that nobody else gives operators to, whatever schemas are registered.
 _OF_ONNX: Final = frozenset(
     {"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"}
@@ -238,7 +237,7 @@ def _unknown_operator(node: onnx.NodeProto, label: str, version: int) -> Invalid
         hint = "Import a newer operator set, or export the model again."
     else:
         what = "does not exist"
-        close = difflib.get_close_matches(node.op_type, _operators(domain), _SUGGESTIONS)
+        close = difflib.get_close_matches(node.op_type, _operators(domain), 1)
         hint = f"Did you mean {close[0]!r}?" if close else "Operators of your own need a domain."
     return InvalidModelError(
         "SGK207",

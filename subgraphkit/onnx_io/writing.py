@@ -33,14 +33,10 @@ class OnnxGraphWriter:
     def __init__(
         self, model: onnx.ModelProto, graph: onnx.GraphProto, inputs: Sequence[tuple[str, ...]]
     ) -> None:
-        self._model = model
+        self.model = model
+        """The model; not to be changed, and its large weights may have been taken out."""
         self._graph = graph
         self._inputs = inputs
-
-    @property
-    def model(self) -> onnx.ModelProto:
-        """The model; not to be changed, and its large weights may have been taken out."""
-        return self._model
 
     def node_proto(self, node: Node) -> onnx.NodeProto:
         """Return the node, reading what it reads in its graph; not to be changed."""
@@ -66,7 +62,7 @@ class OnnxGraphWriter:
         on none, except for weights that are to stay outside.
         """
         model = onnx.ModelProto(
-            ir_version=max(self._model.ir_version, _OLDEST_IR), producer_name="subgraphkit"
+            ir_version=max(self.model.ir_version, _OLDEST_IR), producer_name="subgraphkit"
         )
         for domain, version in subgraph.graph.opset_imports.items():
             model.opset_import.add(domain=domain, version=version)

@@ -145,10 +145,12 @@ def require_all_claimed(
     pinned = next((node for node in left if node in constraints.pinned), None)
     if pinned is not None:
         label, target = Node(state.graph, pinned).label, constraints.pinned[pinned]
+        in_group = any(one.refusal.code == "group" for one in passes.refusals_of(pinned))
+        advice = ". Pin every node of the group to the same backend." if in_group else ""
         raise ConfigError(
             "SGK123",
             f"node {label} is pinned to {target!r}, which refused it",
-            hint=_reasons(passes, pinned) + _advice_on_groups(passes, pinned),
+            hint=_reasons(passes, pinned) + advice,
             node=pinned,
         )
     asked = tuple(dict.fromkeys(claim.backend.name for claim in passes.claims))
@@ -160,12 +162,6 @@ def require_all_claimed(
         nodes=tuple(left),
         backends=asked,
     )
-
-
-def _advice_on_groups(passes: Passes, node: int) -> str:
-    if any(one.refusal.code == "group" for one in passes.refusals_of(node)):
-        return ". Pin every node of the group to the same backend."
-    return ""
 
 
 def _takers(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> Iterator[str]:

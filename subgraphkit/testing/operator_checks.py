@@ -46,10 +46,6 @@ class Workbench:
         """The property and the instance of the backend that compiled it."""
         return self.partitioning.claim_of(self.subgraph)
 
-    def with_operator(self, operator: SubgraphOperator) -> "Workbench":
-        """Return the same with another operator of the same subgraph."""
-        return replace(self, operator=operator)
-
     def with_weights(self, weights: Mapping[str, _Array]) -> "Workbench":
         """Return the same with other weights in the model, which is what is expected then."""
         proto = onnx.ModelProto()
@@ -218,7 +214,7 @@ def times_inside(bench: Workbench) -> Finding:
     if twin is None:
         return Finding(Outcome.SKIP, "it takes no times inside")
     try:
-        bench.with_operator(twin).check(0, "profiled")
+        replace(bench, operator=twin).check(0, "profiled")
     finally:
         twin.close()
     bench.check(1, "after a profile")

@@ -6,7 +6,7 @@ that, nodes behind them do, which any backend may leave.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -214,10 +214,7 @@ def _ending_of_one(probe: ProbeModel) -> Sequence[str] | None:
 @lru_cache(maxsize=1)
 def all_probe_models() -> tuple[ProbeModel, ...]:
     """Return the probes as they are made first: one for each line, in its usual type and shape."""
-    return tuple(_plain())
-
-
-def _plain() -> Iterator[ProbeModel]:
+    found: list[ProbeModel] = []
     seen: Counter[str] = Counter()
     for variant in probed_variants():
         kind = "vector" if variant.is_elementwise else ""
@@ -225,8 +222,8 @@ def _plain() -> Iterator[ProbeModel]:
         seen[name] += 1
         label = name if seen[name] == 1 else f"{name} {seen[name]}"
         probe = ProbeModel(variant, label, variant.element_type, kind)
-        if probe.is_valid():
-            yield probe
+        found += [probe] if probe.is_valid() else []
+    return tuple(found)
 
 
 Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]

@@ -33,9 +33,9 @@ def sandwiched(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = made.graph
     stored = {tensor.name for tensor in graph.initializer}
     before, behind = [], []
-    typed = {value.name for value in graph.value_info}
+    typed = {value.name for value in graph.value_info} | stored
     for value in (*graph.input, *graph.output):
-        if value.name not in stored and value.name not in typed:
+        if value.name not in typed:
             graph.value_info.add().CopyFrom(value)
             typed.add(value.name)
     for value in graph.input:
@@ -61,12 +61,7 @@ def _carry(source: str, target: str) -> onnx.NodeProto:
     return helper.make_node(CARRY, [source], [target], name=target, domain=DOMAIN)
 
 
-def can_fold(model: onnx.ModelProto) -> bool:
-    """Say whether ``folded`` finds an input to turn into an initializer."""
-    return bool(_foldable(model))
-
-
-def _foldable(model: onnx.ModelProto) -> list[str]:
+def foldable(model: onnx.ModelProto) -> list[str]:
     """Return the inputs that can be initializers, but for the first of all.
 
     The first stays, or there would be nothing to compute at run time. Sequences, optionals and
@@ -81,7 +76,7 @@ def folded(
     model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Turn the inputs behind the first into initializers with the values that would be fed."""
-    names = _foldable(model)
+    names = foldable(model)
     made = onnx.ModelProto()
     made.CopyFrom(model)
     inputs = [value for value in made.graph.input if value.name not in names]

@@ -123,7 +123,9 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     else:
         done = rewrite(model, wanted, ranges)
     report.data |= members(done, "lowered quantized kept casts notes was_quantized")
-    _show_account(done, wanted, report)
+    report.show(done.to_text())
+    if wanted.kind in {"int8", "fp8"} and (why := done.why_no_int8()):
+        _warn(f"{wanted.kind} was asked for and no node reads {wanted.kind}: {why}")
     if arguments.values or (accuracy is None and (arguments.report or is_bounded)):
         accuracy = _accuracy(arguments, model, done, report)
     if accuracy is not None:
@@ -188,12 +190,6 @@ def _overflowing(accuracy: AccuracyReport, arguments: Namespace) -> str:
         "the rewritten model returns values that are not finite where the original's are: "
         f"{accuracy.not_finite}.{where} What helps: {'; '.join(remedies)}"
     )
-
-
-def _show_account(done: Rewriting, wanted: Precision, report: CommandReport) -> None:
-    report.show(done.to_text())
-    if wanted.kind in {"int8", "fp8"} and (why := done.why_no_int8()):
-        _warn(f"{wanted.kind} was asked for and no node reads {wanted.kind}: {why}")
 
 
 def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: CommandReport) -> None:

@@ -17,7 +17,7 @@ Source:
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import compress
 
@@ -76,18 +76,6 @@ class Nets:
     bytes_: "array[int]"
     sink_start: "array[int]"
     sinks: "array[int]"
-
-    @classmethod
-    def build(cls, rows: Iterable[tuple[int, int, Sequence[int]]]) -> "Nets":
-        """Build from ``(source, bytes, sinks)`` of each value."""
-        source, bytes_ = array("i"), array("q")
-        sink_start, sinks = array("i", [0]), array("i")
-        for unit, size, readers in rows:
-            source.append(unit)
-            bytes_.append(size)
-            sinks.extend(readers)
-            sink_start.append(len(sinks))
-        return cls(source, bytes_, sink_start, sinks)
 
     def readers(self, net: int) -> "array[int]":
         """Return the units that read a value."""

@@ -17,7 +17,7 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.claim import RefusedBy
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.texts import counted, listed, printable
-from subgraphkit.types import TensorType, ValueType, slot
+from subgraphkit.types import TensorType, slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +181,18 @@ class Roots:
 
     @cached_property
     def _slots(self) -> Mapping[str, None]:
-        types = self._graph.types
-        slots = [one for name in self._graph.inputs for one in _open_slots(name, types.get(name))]
-        return dict.fromkeys(slots)
+        graph = self._graph
+        return dict.fromkeys(one for name in graph.inputs for one in _open_slots(graph, name))
 
     def _is_open(self, value: str) -> bool:
-        return _is_open(self._graph.types.get(value))
+        type_ = self._graph.types.get(value)
+        return not isinstance(type_, TensorType) or type_.element_count is None
 
     @cached_property
     def _origins(self) -> Mapping[str, _Origins]:
         graph, table = self._graph, self._graph.table
         origins: dict[str, _Origins] = {
-            name: frozenset(_open_slots(name, graph.types.get(name))) for name in graph.inputs
+            name: frozenset(_open_slots(graph, name)) for name in graph.inputs
         }
         symbols = _NONE.union(*origins.values())
         for node in graph.order:
@@ -201,7 +201,9 @@ class Roots:
             inherited = _NONE.union(*(origins.get(name, _NONE) for name in read))
             for name in table.outputs[node]:
                 if self._is_open(name):
-                    own = frozenset(_dims(graph.types.get(name)))
+                    shape = graph.shape(name)
+                    dims = ("",) if shape is None else shape
+                    own = frozenset(dim or "" for dim in dims if not isinstance(dim, int))
                     origin = own if own and own <= symbols else inherited
                     if table.op_types[node] in _DECIDED_BY_DATA or not origin:
                         origin = frozenset((node,))
@@ -279,8 +281,7 @@ def example_sizes(graph: BoundGraph, sizes: Sequence[str]) -> dict[str, int]:
     """Return sizes that a user might give: 1 for a batch, more for what lies behind it."""
     found = dict.fromkeys(sizes, 1)
     for name in graph.inputs:
-        type_ = graph.types.get(name)
-        shape = (type_.shape if isinstance(type_, TensorType) else None) or ()
+        shape = graph.shape(name) or ()
         for axis, dim in enumerate(shape):
             is_edge = len(shape) >= _MANY_AXES and axis > 1
             if axis and (one := slot(name, axis, dim)) in found:
@@ -312,24 +313,9 @@ def _nameless(text: str, node: Node) -> str:
     return text
 
 
-def _is_open(type_: ValueType | None) -> bool:
-    return not isinstance(type_, TensorType) or type_.element_count is None
-
-
-def _dims(type_: ValueType | None) -> Iterable[str]:
-    """Yield the open dimensions of a type; an empty name for one that has none."""
-    if not isinstance(type_, TensorType) or type_.shape is None:
-        yield ""
-        return
-    yield from (dim or "" for dim in type_.shape if not isinstance(dim, int))
-
-
-def _open_slots(name: str, type_: ValueType | None) -> Iterable[str]:
-    if not isinstance(type_, TensorType) or type_.shape is None:
-        return
-    for axis, dim in enumerate(type_.shape):
-        if not isinstance(dim, int):
-            yield slot(name, axis, dim)
+def _open_slots(graph: BoundGraph, name: str) -> list[str]:
+    dims = enumerate(graph.shape(name) or ())
+    return [slot(name, axis, dim) for axis, dim in dims if not isinstance(dim, int)]
 
 
 def main_reason(causes: Iterable[Cause]) -> str:

@@ -105,7 +105,7 @@ def _restored(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
         text = f"deserialize() raised {type(error).__name__}: {error}"
         raise Stopped(Outcome.FAIL_CONTRACT, text) from error
     try:
-        yield bench.with_operator(operator)
+        yield replace(bench, operator=operator)
     finally:
         operator.close()
 

@@ -13,7 +13,6 @@ from subgraphkit.backend.options import Option, validate_options
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
-from subgraphkit.binding import BoundModel
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import load
@@ -159,21 +158,15 @@ def _instances_apart(subject: Subject) -> Finding:
 # -- the selector --------------------------------------------------------------------------------
 
 
-def _graphs(subject: Subject) -> Iterator[BoundModel]:
-    heavy = [probe for probe in subject.claims if probe.variant.is_heavy]
-    for probe in dict.fromkeys((*usual_models(), *heavy[:_MOST_ASKED])):
-        yield subject.bind(probe.model().proto)
-
-
 def _asked(subject: Subject) -> Iterator[tuple[SubgraphProperty, BoundGraph, list[Node]]]:
     """Yield each property with each small model and the nodes it may be asked about."""
-    for graph in _graphs(subject):
-        claims = subject.partition(graph).passes.claims
-        for claim in claims:
-            if claim.backend.name != subject.name:
-                continue
-            nodes = [node for node in graph.nodes if not graph.is_constant_node(node.id)]
-            yield claim.property, graph, nodes
+    heavy = [probe for probe in subject.claims if probe.variant.is_heavy]
+    for probe in dict.fromkeys((*usual_models(), *heavy[:_MOST_ASKED])):
+        graph = subject.bind(probe.model().proto)
+        nodes = [node for node in graph.nodes if not graph.is_constant_node(node.id)]
+        for claim in subject.partition(graph).passes.claims:
+            if claim.backend.name == subject.name:
+                yield claim.property, graph, nodes
 
 
 def _answers(subject: Subject) -> Finding:

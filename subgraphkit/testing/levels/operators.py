@@ -6,7 +6,7 @@ the inputs behind the first stored as initializers. Function bodies (``_expanded
 and count for no operator, for a backend may take their nodes without knowing the function.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from subgraphkit.testing.execution import Part, batch_key
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.variants import VARIANTS, can_fold, folded, sandwiched, sandwiched_feeds
+from subgraphkit.testing.variants import VARIANTS, foldable, folded, sandwiched, sandwiched_feeds
 from subgraphkit.types import DataType
 
 _HOLDS_BODIES: Final = frozenset({"If", "Loop", "Scan"})
@@ -30,14 +30,9 @@ _STATED: Final = "Constant"
 def cases(_: Subject) -> Iterable[Case]:
     """Build the cases of this level."""
     for case in official_cases("node"):
-        for variant in _variants(case):
-            yield _case(case, variant)
-
-
-def _variants(case: OfficialCase) -> Iterator[str]:
-    for variant in VARIANTS[:1] if case.is_expanded else VARIANTS:
-        if variant != "folded" or can_fold(case.model):
-            yield variant
+        for variant in VARIANTS[:1] if case.is_expanded else VARIANTS:
+            if variant != "folded" or foldable(case.model):
+                yield _case(case, variant)
 
 
 def _case(case: OfficialCase, variant: str) -> Case:
@@ -49,7 +44,7 @@ def _case(case: OfficialCase, variant: str) -> Case:
         operator=operator,
         domain=case.domain,
         version=versions.get(case.domain, 0),
-        dtypes=tuple(_dtypes(case.model)),
+        dtypes=tuple(dict.fromkeys(_label_of(value.type) for value in case.model.graph.input)),
         needs=("control_flow",) if case.operator in _HOLDS_BODIES else (),
         offers=case.operator != _STATED,
         batch_key=_batch_key_of(case, variant),
@@ -80,16 +75,11 @@ def _as_variant(
     )
 
 
-def _dtypes(model: onnx.ModelProto) -> Iterator[str]:
-    seen = set()
-    for value in model.graph.input:
-        type_ = value.type
-        while not type_.HasField("tensor_type"):
-            type_ = getattr(type_, type_.WhichOneof("value")).elem_type
-        label = DataType(type_.tensor_type.elem_type).label
-        if label not in seen:
-            seen.add(label)
-            yield label
+def _label_of(type_: onnx.TypeProto) -> str:
+    """Return the element type, of whatever is in a sequence or may be left out."""
+    while not type_.HasField("tensor_type"):
+        type_ = getattr(type_, type_.WhichOneof("value")).elem_type
+    return DataType(type_.tensor_type.elem_type).label
 
 
 def _run(case: OfficialCase, variant: str, subject: Subject) -> Finding:

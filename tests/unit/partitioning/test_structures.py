@@ -1,5 +1,6 @@
 """Graphs that other partitioners get wrong, as bare structures, with the numbers that are right."""
 
+from array import array
 from itertools import pairwise
 
 from subgraphkit.ir import Adjacency
@@ -38,9 +39,15 @@ def parse(edges, claimed):
     return Adjacency.from_predecessors(rows), bytearray(name in wanted for name in order), order
 
 
+def nets_of_nodes(adjacency, sizes):
+    """Return one value of each node, of a size, read by its successors."""
+    sources = array("i", range(adjacency.count))
+    return Nets(sources, array("q", sizes), adjacency.succ_start[:], adjacency.succs[:])
+
+
 def test_values_of_unknown_size_are_kept_inside_too():
     adjacency, eligible, names = parse("a>u>b, c1>c2>b", "a b c1 c2")
-    nets = Nets.build((n, 0, adjacency.successors(n)) for n in range(adjacency.count))
+    nets = nets_of_nodes(adjacency, [0] * adjacency.count)
     first, _ = level_regions(adjacency, eligible, lambda: nets)
     assert [names[unit] for unit in first] == ["a"]
 
@@ -48,7 +55,7 @@ def test_values_of_unknown_size_are_kept_inside_too():
 def test_a_small_side_branch_of_a_large_trunk_leaves_at_its_narrowest():
     adjacency, eligible, names = parse("t>v>u>r, t>shape>gather>cat>r", "t v r shape gather cat")
     sizes = dict.fromkeys(names, 8) | {"t": 1000, "v": 1000, "u": 1000}
-    nets = Nets.build((n, sizes[names[n]], adjacency.successors(n)) for n in range(adjacency.count))
+    nets = nets_of_nodes(adjacency, [sizes[name] for name in names])
     first, _ = level_regions(adjacency, eligible, lambda: nets)
     assert "shape" in {names[unit] for unit in first}
 
