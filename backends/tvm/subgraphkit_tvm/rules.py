@@ -88,6 +88,8 @@ def _resize(node: Node) -> str:
         return "TVM has no antialiasing"
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "TVM stretches"
+    if node.attribute("mode", "nearest") != "nearest" and node.dtype() not in _FLOATS:
+        return "TVM drops the fractions of whole numbers"
     if node.op_type == "Upsample" and node.attribute("scales"):
         return "TVM overlooks scales that are an attribute"
     scales, shape = node.constant(_scales_place(node)), node.shape()

@@ -83,6 +83,13 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given():
             "(float[1,2,3,3] x) => (float[1,2,3,3] y) { y = MeanVarianceNormalization(x) }",
             "a difference of squares",
         ),
+        (
+            (
+                "(int8[1,1,3,3] x) => (int8[1,1,6,6] y) <float[4] s = {1.0, 1.0, 2.0, 2.0}> "
+                '{ y = Resize<mode = "linear">(x, "", s) }'
+            ),
+            "fractions of whole numbers",
+        ),
         ("(int64[4] x) => (int64[4] y) { y = Shrink (x) }", "integers"),
         (
             (
