@@ -6,7 +6,6 @@ itself is not here.
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import zip_longest
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -272,56 +271,52 @@ def _layer_norm(node: sk.Node) -> str:
     return "float64, which IREE normalises in float32" if node.dtype().label == "float64" else ""
 
 
-_RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = MappingProxyType(
-    {
-        "LayerNormalization": _layer_norm,
-        **dict.fromkeys(
-            ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
-            _indices,
-        ),
-        **dict.fromkeys(
-            ("Cos", "Sin", "Tan"),
-            _always("angles above some hundreds come out wrong, and large ones as infinity"),
-        ),
-        **dict.fromkeys(
-            ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
-        ),
-        **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
-        **dict.fromkeys(
-            ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
-            _always("it does not look whether labels are in range, and reads what is there"),
-        ),
-        **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Tile"), _sized),
-        "Split": _split,
-        **dict.fromkeys(("Div", "Mod"), _divided),
-        **dict.fromkeys(_WITH_AXES, _axes),
-        "Abs": lambda n: (
-            "numbers without a sign, read with one" if n.dtype().label[0] == "u" else ""
-        ),
-        "AveragePool": _averaged,
-        "BitShift": _shifted,
-        "CenterCropPad": _always("it crops by padding with less than nothing"),
-        "Det": _always("it makes NaN of matrices that want rows exchanged"),
-        "Dropout": _training,
-        "Hardmax": _hardmax,
-        "Gelu": _ignoring("approximate", "none"),
-        "GridSample": _always("it reads what is beyond the edge"),
-        "SpaceToDepth": _ignoring("mode", "DCR"),
-        "Pad": _padded,
-        "QLinearMatMul": _stacked,
-        "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
-        "Resize": _resized,
-        "ReverseSequence": _always("it cannot be compiled"),
-        "MatMulInteger": _unsigned,
-        "Neg": _negated,
-        "TopK": _ordered,
-        "Upsample": lambda n: (
-            "a mode other than nearest, for which IREE has coordinates of its own"
-            if n.attribute("mode", "nearest") != "nearest"
-            else ""
-        ),
-        "LpNormalization": _always("it makes NaN of a row of zeros"),
-        "TfIdfVectorizer": _always("it counts nothing"),
-        "Pow": _power,
-    }
-)
+_RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
+    "LayerNormalization": _layer_norm,
+    **dict.fromkeys(
+        ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
+        _indices,
+    ),
+    **dict.fromkeys(
+        ("Cos", "Sin", "Tan"),
+        _always("angles above some hundreds come out wrong, and large ones as infinity"),
+    ),
+    **dict.fromkeys(
+        ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
+    ),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+    **dict.fromkeys(
+        ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
+        _always("it does not look whether labels are in range, and reads what is there"),
+    ),
+    **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Tile"), _sized),
+    "Split": _split,
+    **dict.fromkeys(("Div", "Mod"), _divided),
+    **dict.fromkeys(_WITH_AXES, _axes),
+    "Abs": lambda n: "numbers without a sign, read with one" if n.dtype().label[0] == "u" else "",
+    "AveragePool": _averaged,
+    "BitShift": _shifted,
+    "CenterCropPad": _always("it crops by padding with less than nothing"),
+    "Det": _always("it makes NaN of matrices that want rows exchanged"),
+    "Dropout": _training,
+    "Hardmax": _hardmax,
+    "Gelu": _ignoring("approximate", "none"),
+    "GridSample": _always("it reads what is beyond the edge"),
+    "SpaceToDepth": _ignoring("mode", "DCR"),
+    "Pad": _padded,
+    "QLinearMatMul": _stacked,
+    "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
+    "Resize": _resized,
+    "ReverseSequence": _always("it cannot be compiled"),
+    "MatMulInteger": _unsigned,
+    "Neg": _negated,
+    "TopK": _ordered,
+    "Upsample": lambda n: (
+        "a mode other than nearest, for which IREE has coordinates of its own"
+        if n.attribute("mode", "nearest") != "nearest"
+        else ""
+    ),
+    "LpNormalization": _always("it makes NaN of a row of zeros"),
+    "TfIdfVectorizer": _always("it counts nothing"),
+    "Pow": _power,
+}

@@ -8,7 +8,6 @@ behind this one runs them.
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -317,34 +316,32 @@ def _is_vector(node: Node, place: int) -> bool:
     return _has(node.inputs, place) and (shape is None or (len(shape) > 0 and shape != (1,)))
 
 
-_CHECKS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
-    {
-        **dict.fromkeys(_WHOLE, _int64_through_double),
-        "Attention": _attention,
-        "BatchNormalization": _training,
-        **dict.fromkeys(_EMPTY, _empty),
-        **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
-        **dict.fromkeys(("Cast", "CastLike"), _cast),
-        "Conv": _window,
-        "ConvInteger": _conv_integer,
-        "DequantizeLinear": _dequantize,
-        "Div": _division,
-        **dict.fromkeys(("GRU", "LSTM"), _gates),
-        "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
-        **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
-        "MaxUnpool": _max_unpool,
-        "NonZero": _non_zero,
-        "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
-        "QuantizeLinear": _quantize,
-        "ReduceMean": _mean,
-        **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
-        "Resize": _resize,
-        "Scan": _scan,
-        **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
-        "Slice": _slice,
-        "STFT": _stft,
-        "Upsample": _interpolated,
-        **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
-        "SplitToSequence": _split_to_sequence,
-    }
-)
+_CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
+    **dict.fromkeys(_WHOLE, _int64_through_double),
+    "Attention": _attention,
+    "BatchNormalization": _training,
+    **dict.fromkeys(_EMPTY, _empty),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
+    "Conv": _window,
+    "ConvInteger": _conv_integer,
+    "DequantizeLinear": _dequantize,
+    "Div": _division,
+    **dict.fromkeys(("GRU", "LSTM"), _gates),
+    "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
+    **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
+    "MaxUnpool": _max_unpool,
+    "NonZero": _non_zero,
+    "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
+    "QuantizeLinear": _quantize,
+    "ReduceMean": _mean,
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
+    "Resize": _resize,
+    "Scan": _scan,
+    **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
+    "Slice": _slice,
+    "STFT": _stft,
+    "Upsample": _interpolated,
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
+    "SplitToSequence": _split_to_sequence,
+}

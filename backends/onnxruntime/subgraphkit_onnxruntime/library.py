@@ -22,15 +22,9 @@ from onnx import TensorProto, defs, helper
 from subgraphkit.ir import Graph, Node
 
 WHEELS: Final = (
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "onnxruntime-directml",
-    "onnxruntime-openvino",
-    "onnxruntime-qnn",
-    "onnxruntime-rocm",
-    "onnxruntime-silicon",
-    "onnxruntime-training",
-)
+    "onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino",
+    "onnxruntime-qnn", "onnxruntime-rocm", "onnxruntime-silicon", "onnxruntime-training",
+)  # fmt: skip
 """Distributions that all own the module ``onnxruntime``."""
 
 _REFUSALS: Final = frozenset({"Fail", "InvalidArgument", "InvalidGraph", "NotImplemented"})

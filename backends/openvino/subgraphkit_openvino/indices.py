@@ -5,28 +5,25 @@ zeros and others an error, but GatherND reads and ScatterElements writes outside
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from subgraphkit.ir import BoundGraph, Bounds, Node
 from subgraphkit_openvino.bodies import body_graphs
 
-INDICES: Final[Mapping[str, frozenset[int]]] = MappingProxyType(
-    {
-        "ConstantOfShape": frozenset({0}),
-        **dict.fromkeys(("GRU", "LSTM", "RNN"), frozenset({4})),
-        **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ReduceL1"), frozenset({1})),
-        **dict.fromkeys(("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"), frozenset({1})),
-        **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"), frozenset({1})),
-        **dict.fromkeys(("ReduceSum", "ReduceSumSquare", "Reshape", "Scatter"), frozenset({1})),
-        **dict.fromkeys(("ReverseSequence", "ScatterElements", "ScatterND"), frozenset({1})),
-        **dict.fromkeys(("Split", "Squeeze", "Tile", "TopK", "Trilu"), frozenset({1})),
-        **dict.fromkeys(("CumSum", "Expand", "Unsqueeze"), frozenset({1})),
-        "Pad": frozenset({1, 3}),
-        "Resize": frozenset({3}),
-        "RoiAlign": frozenset({2}),
-    }
-)
+INDICES: Final[Mapping[str, frozenset[int]]] = {
+    "ConstantOfShape": frozenset({0}),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), frozenset({4})),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ReduceL1"), frozenset({1})),
+    **dict.fromkeys(("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"), frozenset({1})),
+    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"), frozenset({1})),
+    **dict.fromkeys(("ReduceSum", "ReduceSumSquare", "Reshape", "Scatter"), frozenset({1})),
+    **dict.fromkeys(("ReverseSequence", "ScatterElements", "ScatterND"), frozenset({1})),
+    **dict.fromkeys(("Split", "Squeeze", "Tile", "TopK", "Trilu"), frozenset({1})),
+    **dict.fromkeys(("CumSum", "Expand", "Unsqueeze"), frozenset({1})),
+    "Pad": frozenset({1, 3}),
+    "Resize": frozenset({3}),
+    "RoiAlign": frozenset({2}),
+}
 """Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
 
 _FORWARDING: Final = frozenset(

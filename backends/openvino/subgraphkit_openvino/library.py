@@ -177,10 +177,6 @@ _FAILED_CHECK: Final = re.compile(
     r"Check '[^\n]*' failed at \S+:\d+:?|Caught exception: Exception from \S+:\d+:"
 )
 _BOILERPLATE: Final = (
-    "Exception from ",
-    "FrontEnd API failed with ",
-    "Model wasn't fully converted.",
-    "Summary:",
-    "-- Conversion is failed for",
-    "To facilitate the conversion",
-)
+    "Exception from ", "FrontEnd API failed with ", "Model wasn't fully converted.", "Summary:",
+    "-- Conversion is failed for", "To facilitate the conversion",
+)  # fmt: skip

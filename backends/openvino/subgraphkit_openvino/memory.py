@@ -3,7 +3,6 @@
 import ctypes
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -15,23 +14,12 @@ from subgraphkit_openvino import library
 _ALIGNMENT: Final = 64
 """Bytes; a cache line, and what kernels of any library like best."""
 
-ELEMENT_TYPES: Final[Mapping[DataType, str]] = MappingProxyType(
-    {
-        DataType.FLOAT: "f32",
-        DataType.FLOAT16: "f16",
-        DataType.BFLOAT16: "bf16",
-        DataType.DOUBLE: "f64",
-        DataType.INT8: "i8",
-        DataType.INT16: "i16",
-        DataType.INT32: "i32",
-        DataType.INT64: "i64",
-        DataType.UINT8: "u8",
-        DataType.UINT16: "u16",
-        DataType.UINT32: "u32",
-        DataType.UINT64: "u64",
-        DataType.BOOL: "boolean",
-    }
-)
+ELEMENT_TYPES: Final[Mapping[DataType, str]] = {
+    DataType.FLOAT: "f32", DataType.FLOAT16: "f16", DataType.BFLOAT16: "bf16",
+    DataType.DOUBLE: "f64", DataType.INT8: "i8", DataType.INT16: "i16", DataType.INT32: "i32",
+    DataType.INT64: "i64", DataType.UINT8: "u8", DataType.UINT16: "u16", DataType.UINT32: "u32",
+    DataType.UINT64: "u64", DataType.BOOL: "boolean",
+}  # fmt: skip
 """OpenVINO's names of the element types that cross the border; the others never do."""
 
 

@@ -8,7 +8,6 @@ memory.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -18,17 +17,11 @@ from subgraphkit_openvino import library
 
 _ANSWERS: Final = Answers("answers")
 
-_REDUCTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "ReduceL1": "reduce_l1",
-        "ReduceL2": "reduce_l2",
-        "ReduceMax": "reduce_max",
-        "ReduceMean": "reduce_mean",
-        "ReduceMin": "reduce_min",
-        "ReduceProd": "reduce_prod",
-        "ReduceSum": "reduce_sum",
-    }
-)
+_REDUCTIONS: Final[Mapping[str, str]] = {
+    "ReduceL1": "reduce_l1", "ReduceL2": "reduce_l2", "ReduceMax": "reduce_max",
+    "ReduceMean": "reduce_mean", "ReduceMin": "reduce_min", "ReduceProd": "reduce_prod",
+    "ReduceSum": "reduce_sum",
+}  # fmt: skip
 """Operations of OpenVINO, and what makes one."""
 
 _RANKS: Final = (3, 4)

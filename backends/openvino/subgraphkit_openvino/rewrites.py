@@ -202,13 +202,7 @@ def _source(op: Any) -> str:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    drop_idle_conversions,
-    round_before_limits,
-    subtract_whole_numbers,
-    keep_places_inside,
-    cover_other_axes,
-    repeat_along_new_axes,
-    align_corners_by_sizes,
-    turn_axes_apart,
-)
+    drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
+    cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, turn_axes_apart,
+)  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

@@ -5,7 +5,6 @@ and says what would be wrong.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -20,22 +19,20 @@ from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 from subgraphkit_openvino.uses import USES, is_fixed
 
-_OUT_OF_LINE: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),
-        **dict.fromkeys(("RandomNormal", "RandomNormalLike"), "draws other random numbers"),
-        **dict.fromkeys(("RandomUniform", "RandomUniformLike"), "draws other random numbers"),
-        "BitShift": "shifts without a sign, and saturates instead of dropping bits",
-        "DFT": "is exact to four digits only",
-        "DynamicQuantizeLinear": "rounds half a step the other way",
-        "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
-        "ReduceMax": "starts from the least finite number, so that infinities are lost",
-        "ReduceMin": "starts from the greatest finite number, so that infinities are lost",
-        "STFT": "is exact to four digits only",
-        "Shrink": "multiplies what is dropped by 0, which is NaN of infinities",
-        "ThresholdedRelu": "multiplies what is below by 0, which is NaN of infinities",
-    }
-)
+_OUT_OF_LINE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike"), "draws other random numbers"),
+    **dict.fromkeys(("RandomUniform", "RandomUniformLike"), "draws other random numbers"),
+    "BitShift": "shifts without a sign, and saturates instead of dropping bits",
+    "DFT": "is exact to four digits only",
+    "DynamicQuantizeLinear": "rounds half a step the other way",
+    "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
+    "ReduceMax": "starts from the least finite number, so that infinities are lost",
+    "ReduceMin": "starts from the greatest finite number, so that infinities are lost",
+    "STFT": "is exact to four digits only",
+    "Shrink": "multiplies what is dropped by 0, which is NaN of infinities",
+    "ThresholdedRelu": "multiplies what is below by 0, which is NaN of infinities",
+}
 """Operators that OpenVINO implements, and what it does otherwise."""
 
 _CHANNELS: Final = 2
@@ -355,30 +352,28 @@ _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
 
 
-_PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
-    {
-        **USES,
-        "Attention": _attention,
-        **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), pool_problem),
-        **dict.fromkeys(("Cast", "CastLike"), _cast),
-        "GroupNormalization": _group_normalization,
-        "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
-        **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),
-        "Einsum": _einsum,
-        "MatMul": _mat_mul,
-        "Mod": lambda node: _mod(node) or USES["Mod"](node),
-        "NonZero": _non_zero,
-        "PRelu": _p_relu,
-        "QuantizeLinear": _quantize,
-        **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
-        **dict.fromkeys(("Resize", "Upsample"), resize_problem),
-        "Slice": lambda node: _slice(node) or USES["Slice"](node),
-        "SpaceToDepth": _space_to_depth,
-        "Split": _split,
-        "Squeeze": _fed_axes,
-        "TopK": _top_k,
-        "Unique": _unique,
-        "com.microsoft::FusedGemm": _fused_gemm,
-    }
-)
+_PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
+    **USES,
+    "Attention": _attention,
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), pool_problem),
+    **dict.fromkeys(("Cast", "CastLike"), _cast),
+    "GroupNormalization": _group_normalization,
+    "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
+    **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),
+    "Einsum": _einsum,
+    "MatMul": _mat_mul,
+    "Mod": lambda node: _mod(node) or USES["Mod"](node),
+    "NonZero": _non_zero,
+    "PRelu": _p_relu,
+    "QuantizeLinear": _quantize,
+    **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
+    **dict.fromkeys(("Resize", "Upsample"), resize_problem),
+    "Slice": lambda node: _slice(node) or USES["Slice"](node),
+    "SpaceToDepth": _space_to_depth,
+    "Split": _split,
+    "Squeeze": _fed_axes,
+    "TopK": _top_k,
+    "Unique": _unique,
+    "com.microsoft::FusedGemm": _fused_gemm,
+}
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

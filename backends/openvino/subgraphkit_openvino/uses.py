@@ -1,7 +1,6 @@
 """Uses of operators that OpenVINO 2026.4 takes and computes otherwise, found with random graphs."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -245,29 +244,27 @@ _MOVES: Final = frozenset(
 )
 """Operators across which a layout is carried."""
 
-USES: Final[Mapping[str, Callable[[Node], str]]] = MappingProxyType(
-    {
-        **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
-        "Compress": _compress,
-        "Conv": lambda node: _conv(node) or _padded_point(node) or _added_up(node),
-        "ConvInteger": lambda node: _conv(node) or _padded_point(node),
-        "ConvTranspose": lambda node: _conv_transpose(node) or _added_up(node),
-        "DequantizeLinear": _dequantize,
-        "GatherElements": _gather_elements,
-        "Gemm": _gemm,
-        "GridSample": _grid_sample,
-        "LRN": _lrn,
-        "LayerNormalization": _layer_norm,
-        **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
-        "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
-        **dict.fromkeys(_RECURRENT, _recurrent),
-        "Pad": _pad,
-        "QLinearConv": lambda node: _conv(node) or _filters(node),
-        "QLinearMatMul": _result_steps,
-        **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), _logarithm),
-        "RoiAlign": _roi_align,
-        "Slice": _slice,
-        **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
-    }
-)
+USES: Final[Mapping[str, Callable[[Node], str]]] = {
+    **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
+    "Compress": _compress,
+    "Conv": lambda node: _conv(node) or _padded_point(node) or _added_up(node),
+    "ConvInteger": lambda node: _conv(node) or _padded_point(node),
+    "ConvTranspose": lambda node: _conv_transpose(node) or _added_up(node),
+    "DequantizeLinear": _dequantize,
+    "GatherElements": _gather_elements,
+    "Gemm": _gemm,
+    "GridSample": _grid_sample,
+    "LRN": _lrn,
+    "LayerNormalization": _layer_norm,
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
+    "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
+    **dict.fromkeys(_RECURRENT, _recurrent),
+    "Pad": _pad,
+    "QLinearConv": lambda node: _conv(node) or _filters(node),
+    "QLinearMatMul": _result_steps,
+    **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), _logarithm),
+    "RoiAlign": _roi_align,
+    "Slice": _slice,
+    **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
+}
 """By operator, what says what a use asks for that OpenVINO computes otherwise."""
