@@ -4,7 +4,6 @@ One filter, or a few, per channel make bands of small matrices (``convolution_de
 """
 
 from collections.abc import Callable
-from functools import partial
 from math import prod
 from typing import Final
 
@@ -48,7 +47,8 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
     windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2):
-        return Kernel(in_wide(partial(_convolve_now, windows, groups)), shares=True)
+        now = lambda x, w, b=None: _convolve(x.shape, w, b, windows, groups)[0](x)  # noqa: E731
+        return Kernel(in_wide(now), shares=True)
     w, b = site.absorb(1, 2)
     assert w is not None  # noqa: S101 (the weights of Conv are not optional)
     if is_half(dtype):
@@ -59,13 +59,6 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
         return Kernel(convolver(windows, groups, w, b), shares=True)
     call, shares = _convolve(shape, w, b, windows, groups, finish)
     return Kernel(call, shares=shares)
-
-
-def _convolve_now(
-    windows: WindowAttributes, groups: int, x: Array, w: Array, b: Array | None = None
-) -> Array:
-    """Convolve with weights that are known only now."""
-    return _convolve(x.shape, w, b, windows, groups)[0](x)
 
 
 def convolver(windows: WindowAttributes, groups: int, w: Array, b: Array | None) -> Convolve:

@@ -1,20 +1,23 @@
 """Transposed convolution: every element is spread over a window, and overlaps are summed."""
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
 import numpy as np
 
+from subgraphkit.ir import Node
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
+from subgraphkit_numpy.kernels.windows import WindowAttributes
 from subgraphkit_numpy.kernels.wrapping import in_wide
 
 
 @kernel("ConvTranspose")
 def conv_transpose(site: Site) -> Made:
     """Spread every input element over a window and sum what overlaps."""
-    layout = _TransposedWindows(site)
+    layout = _TransposedWindows(site.node)
     groups = site.attribute("group", 1)
 
     def compute(x: Array, w: Array, b: Array | None = None) -> Array:
@@ -24,19 +27,16 @@ def conv_transpose(site: Site) -> Made:
     return Kernel(in_wide(compute), shares=True)
 
 
-class _TransposedWindows:
+class _TransposedWindows(WindowAttributes):
     """The attributes of a transposed convolution.
 
     Source: ONNX operator ``ConvTranspose``, the formulas of ``pads``.
     """
 
-    def __init__(self, site: Site) -> None:
-        self.auto_pad: str = site.attribute("auto_pad", "NOTSET")
-        self.strides = site.ints("strides")
-        self.dilations = site.ints("dilations")
-        self.pads = site.ints("pads")
-        self.more = site.ints("output_padding")
-        self.shape = site.ints("output_shape")
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.more: Sequence[int] | None = node.attribute("output_padding")
+        self.shape: Sequence[int] | None = node.attribute("output_shape")
 
     def along(self, axis: int, size: int, taps: int, rank: int) -> tuple[int, int, int, int]:
         """Return stride, dilation, elements cut off before, and elements kept along an axis."""

@@ -1,6 +1,6 @@
 """Reading and writing elements by index."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from heapq import merge
 from math import prod
 from typing import Any, Final
@@ -78,7 +78,7 @@ def gather_nd(site: Site) -> Made:
             raise ValueError(
                 f"the indices have batch dimensions {indices.shape[:batch_dims]}, the data {batch}"
             )
-        grid = _batch_grid(batch, indices.ndim - 1)
+        grid = np.ogrid[tuple(map(slice, indices.shape[:-1]))][:batch_dims]
         return np.asarray(x[*grid, *columns(indices, x.ndim - batch_dims)], dtype=x.dtype)
 
     return compute
@@ -93,13 +93,6 @@ def columns(indices: Array, rank: int) -> tuple[Array, ...]:
     if indices.shape[-1] > rank:
         raise ValueError(f"tuples of {indices.shape[-1]} indices are too long for {rank} axes")
     return tuple(np.moveaxis(indices, -1, 0))
-
-
-def _batch_grid(batch: Sequence[int], rank: int) -> list[Array]:
-    return [
-        np.arange(dim).reshape((1,) * axis + (dim,) + (1,) * (rank - axis - 1))
-        for axis, dim in enumerate(batch)
-    ]
 
 
 @kernel("OneHot")

@@ -151,37 +151,23 @@ def rms_normalization(site: Site) -> Made:
     return compute
 
 
-@kernel("InstanceNormalization", since=6)
-def instance_normalization(site: Site) -> Made:
-    """Standardise every channel of every example, then scale and shift."""
-    epsilon = site.attribute("epsilon", 1e-5)
-
-    def compute(x: Array, scale: Array, bias: Array) -> Array:
-        return _in_groups(x, scale.reshape(-1, 1), bias.reshape(-1, 1), epsilon)
-
-    return Kernel(compute, shares=may_share(site, 1.0))
-
-
 @kernel("GroupNormalization")
+@kernel("InstanceNormalization", since=6)
 def group_normalization(site: Site) -> Made:
-    """Standardise groups of channels, then scale and shift: by group before opset 21."""
+    """Standardise groups of channels, or each, then scale and shift: by group before opset 21."""
     epsilon, groups = site.attribute("epsilon", 1e-5), site.attribute("num_groups")
 
-    def compute(x: Array, scale: Array, bias: Array) -> Array:
-        return _in_groups(x, scale.reshape(groups, -1), bias.reshape(groups, -1), epsilon)
+    def compute(x: Array, *parameters: Array) -> Array:
+        wide = widened(x)
+        if not wide.size:
+            return x.copy()
+        pieces = (one.reshape(groups or one.size, -1) for one in parameters)
+        by_row = [np.tile(one.astype(wide.dtype, copy=False), (len(x), 1)) for one in pieces]
+        length = x.size // len(by_row[0])
+        y = rows.in_rows(rows.normalize_groups, wide, length, None, 1.0, epsilon, by_row=by_row)
+        return y.astype(x.dtype, copy=False)
 
     return Kernel(compute, shares=may_share(site, 1.0))
-
-
-def _in_groups(x: Array, scale: Array, bias: Array, epsilon: float) -> Array:
-    """Standardise groups of every example, and scale and shift pieces of each of them."""
-    wide = widened(x)
-    if not wide.size:
-        return x.copy()
-    by_row = [np.tile(a.astype(wide.dtype, copy=False), (x.shape[0], 1)) for a in (scale, bias)]
-    length = x.size // len(by_row[0])
-    y = rows.in_rows(rows.normalize_groups, wide, length, None, 1.0, epsilon, by_row=by_row)
-    return y.astype(x.dtype, copy=False)
 
 
 @kernel("MeanVarianceNormalization")

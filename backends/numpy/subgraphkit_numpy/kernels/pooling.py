@@ -125,43 +125,18 @@ def _maxima_and_places(x: Array, geometry: Geometry, *, by_columns: bool) -> tup
     if 0 in geometry.out:
         nowhere = np.zeros((*x.shape[:2], *geometry.out), np.int64)
         return nowhere.astype(x.dtype), nowhere
-    padded = pad_spatial(x, geometry, least(x.dtype))
-    # an element counts even if it is no more than what is padded with
-    inside = pad_spatial(np.ones((1, 1, *spatial), bool), geometry, False)  # noqa: FBT003 (a value)
-    best: Array | None = None
-    places, is_element = np.zeros(0, np.int64), inside
+    places = np.arange(prod(spatial)).reshape((1, 1, *spatial), order="F" if by_columns else "C")
+    padded = pad_spatial(x, geometry, least(x.dtype)), pad_spatial(places, geometry, -1)
+    best, found = (np.empty((*x.shape[:2], *geometry.out), one.dtype) for one in padded)
     for tap in product(*map(range, geometry.kernel)):
         index = tuple(geometry.tap(axis, place) for axis, place in enumerate(tap))
-        values, within = (one[(slice(None), slice(None), *index)] for one in (padded, inside))
-        flat = _flat_places(spatial, geometry, tap, by_columns=by_columns)
-        if best is None:
-            best, places = values.copy(), np.broadcast_to(flat, values.shape).copy()
-            is_element = within
-            continue
-        better = (values > best) | (within & ~is_element)
-        is_element = is_element | within
+        values, at = (one[(slice(None), slice(None), *index)] for one in padded)
+        # an element counts even if it is no more than what is padded with
+        better = (values > best) | ((at >= 0) & (found < 0)) if any(tap) else True
         np.copyto(best, values, where=better)
-        np.copyto(places, flat, where=better)
-    assert best is not None  # noqa: S101 (a window has at least one tap)
-    offsets = np.arange(x.shape[0] * x.shape[1]) * int(np.prod(spatial))
-    return best, places + offsets.reshape(*x.shape[:2], *(1,) * len(spatial))
-
-
-def _flat_places(
-    spatial: tuple[int, ...], geometry: Geometry, tap: tuple[int, ...], *, by_columns: bool
-) -> Array:
-    """Return the flat index, within one channel, of the element under a tap of every window."""
-    rank = len(spatial)
-    flat = np.zeros((1,) * rank, np.int64)
-    for axis in range(rank):
-        weight = int(np.prod(spatial[:axis] if by_columns else spatial[axis + 1 :]))
-        place = (
-            np.arange(geometry.out[axis]) * geometry.strides[axis]
-            - geometry.begins[axis]
-            + tap[axis] * geometry.dilations[axis]
-        )
-        flat = flat + (place * weight).reshape((-1,) + (1,) * (rank - axis - 1))
-    return flat
+        np.copyto(found, at, where=better)
+    offsets = np.arange(prod(x.shape[:2])) * prod(spatial)
+    return best, found + offsets.reshape(*x.shape[:2], *(1,) * len(spatial))
 
 
 @kernel("AveragePool")

@@ -11,62 +11,37 @@ from subgraphkit_numpy.kernels.site import Site
 Index = tuple[Any, ...]
 
 
-@kernel("Slice", until=9, aliases=True)
-def slice_by_attributes(site: Site) -> Made:
-    """Cut by attributes, in steps of 1."""
-    starts, ends = site.ints("starts") or (), site.ints("ends") or ()
-    axes = site.ints("axes") or tuple(range(len(starts)))
-    return _slice(starts, ends, axes, (1,) * len(starts), site.rank())
-
-
-@kernel("Slice", since=10, aliases=True)
-def slice_by_inputs(site: Site) -> Made:
-    """Cut by inputs, in any steps; bounds beyond the array are moved to its edge."""
-    if site.settled(1, 2, 3, 4):
-        starts = site.absorb_ints(1) or ()
-        ends = site.absorb_ints(2) or ()
-        axes = site.absorb_ints(3) or tuple(range(len(starts)))
-        steps = site.absorb_ints(4) or (1,) * len(starts)
-        return _slice(starts, ends, axes, steps, site.rank())
-
-    def compute(
-        x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
-    ) -> Array:
-        first, last = starts.tolist(), ends.tolist()
-        along = list(range(len(first))) if axes is None else axes.tolist()
-        step = [1] * len(first) if steps is None else steps.tolist()
-        return x[_index(first, last, along, step, x.shape)]
-
-    return compute
-
-
-def _slice(
-    starts: Sequence[int],
-    ends: Sequence[int],
-    axes: Sequence[int],
-    steps: Sequence[int],
-    rank: int | None,
-) -> Made:
-    if rank is None or any(
-        step < 0 and start < -1 for start, step in zip(starts, steps, strict=False)
-    ):
-        return lambda x: x[_index(starts, ends, axes, steps, x.shape)]
-    index = _index(starts, ends, axes, steps, (0,) * rank)
+@kernel("Slice", aliases=True)
+def slice_along_axes(site: Site) -> Made:
+    """Cut in any steps; bounds beyond the array are moved to its edge."""
+    if not site.settled(1, 2, 3, 4):
+        return lambda x, *bounds: x[
+            _index(x.shape, *(None if one is None else one.tolist() for one in bounds))
+        ]
+    if site.opset < 10:  # noqa: PLR2004 (an opset)
+        bounds = [*map(site.ints, ("starts", "ends", "axes")), None]
+    else:
+        bounds = [site.absorb_ints(place) for place in range(1, 5)]
+    rank, pairs = site.rank(), zip(bounds[0] or (), bounds[3] or (), strict=False)
+    if rank is None or any(step < 0 and start < -1 for start, step in pairs):
+        return lambda x: x[_index(x.shape, *bounds)]
+    index = _index((0,) * rank, *bounds)
     return lambda x: x[index]
 
 
 def _index(
-    starts: Sequence[int],
-    ends: Sequence[int],
-    axes: Sequence[int],
-    steps: Sequence[int],
     shape: Sequence[int],
+    starts: Sequence[int] | None,
+    ends: Sequence[int] | None,
+    axes: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
 ) -> Index:
     """Return slices; Python moves bounds beyond the array as ONNX does, but where one goes back.
 
     Then ONNX begins at the first element, where Python has nothing.
     """
-    rank = len(shape)
+    rank, starts, ends = len(shape), starts or (), ends or ()
+    axes, steps = axes or range(len(starts)), steps or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(
             f"there are {len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} "
@@ -85,28 +60,20 @@ def _index(
 def split(site: Site) -> Made:
     """Cut into parts: of given sizes, or as equal as possible with a smaller last one."""
     axis, count = site.attribute("axis", 0), site.output_count
+    known = None
     if site.settled(1):
-        sizes = site.absorb_ints(1) if site.has(1) else site.ints("split")
-        return _split(axis, count, sizes)
+        known = site.absorb_ints(1) if site.has(1) else site.ints("split")
 
-    def compute(x: Array, sizes: Array) -> Any:
-        # in version 1 the sizes have the element type of the data
-        parts = _parts(x, axis, sizes.astype(np.int64).tolist(), count)
+    def compute(x: Array, given: Array | None = None) -> Any:
+        sizes: Sequence[int] | None = known
+        if given is not None:  # in version 1 of the element type of the data
+            sizes = given.astype(np.int64).tolist()
+        elif sizes is None:
+            size = -(-x.shape[axis] // count)
+            sizes = [min(size, max(0, x.shape[axis] - size * part)) for part in range(count)]
+        parts = _parts(x, axis, sizes, count)
         return parts if count > 1 else parts[0]
 
-    return compute
-
-
-def _split(axis: int, count: int, sizes: tuple[int, ...] | None) -> Made:
-    def compute(x: Array) -> Any:
-        if sizes is not None:
-            return _parts(x, axis, sizes, count)
-        size = -(-x.shape[axis] // count)
-        equal = [min(size, max(0, x.shape[axis] - size * part)) for part in range(count)]
-        return _parts(x, axis, equal, count)
-
-    if count == 1:
-        return lambda x: compute(x)[0]
     return compute
 
 

@@ -105,15 +105,8 @@ def pad_spatial(x: Array, geometry: Geometry, value: Any) -> Array:
     if not geometry.is_padded:
         return x
     begins, ends = geometry.begins, geometry.ends
-    sizes = [
-        before + size + after + more
-        for before, size, after, more in zip(
-            begins, x.shape[2:], ends, geometry.overhang, strict=True
-        )
-    ]
+    spatial = x.shape[2:]
+    sizes = map(sum, zip(begins, spatial, ends, geometry.overhang, strict=True))
     y = np.full((*x.shape[:2], *sizes), value, dtype=x.dtype)
-    inner = tuple(
-        slice(before, before + size) for before, size in zip(begins, x.shape[2:], strict=True)
-    )
-    y[(slice(None), slice(None), *inner)] = x
+    y[:, :, *(slice(begin, begin + size) for begin, size in zip(begins, spatial, strict=True))] = x
     return y
