@@ -29,7 +29,7 @@ BLOCKS: dict[str, elementwise.Block] = {
     "softplus": elementwise.softplus,
     "softsign": elementwise.softsign,
     "steep_relu": elementwise.leaky_relu(-2.0),
-    "tanh": elementwise.tanh,
+    "tanh": np.tanh,
 }
 
 

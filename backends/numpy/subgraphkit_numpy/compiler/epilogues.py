@@ -11,7 +11,7 @@ from subgraphkit_numpy.kernels import Implementation, Kernel, Site, as_kernel, i
 from subgraphkit_numpy.kernels.convolution import convolution
 from subgraphkit_numpy.kernels.elementwise import Block
 from subgraphkit_numpy.kernels.registry import Array
-from subgraphkit_numpy.kernels.site import Scope
+from subgraphkit_numpy.kernels.scope import Scope
 
 View = tuple[int, int, int]
 """The shape of an operand as (images, channels, pixels), one where it is repeated."""

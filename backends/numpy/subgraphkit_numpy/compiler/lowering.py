@@ -1,17 +1,15 @@
 """From nodes to steps: kernels made, constants folded, copies and dead nodes dropped."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from subgraphkit.backend import LoadLimits, Unsupported
-from subgraphkit.ir import MOST_AT_BIND, Graph, Node, effort_of
+from subgraphkit.ir import Node, effort_of
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.epilogues import make_chain
 from subgraphkit_numpy.kernels import (
     GROWING,
@@ -24,77 +22,15 @@ from subgraphkit_numpy.kernels import (
     as_kernel,
     implementation,
 )
+from subgraphkit_numpy.kernels.scope import Scope
 
 FOLD_GROWTH_BYTES: Final = 128 << 20
 """All that is folded at a bind may be larger by this than what it is folded from."""
-
-FOLD_EFFORT: Final = 64
-"""Folding may take this much for each element that is stored, and what is not noticed."""
-
-BodyCompiler = Callable[[Graph, "GraphScope"], Any]
-"""Compiles a body to a program."""
 
 
 def folding_growth(limits: LoadLimits) -> list[int]:
     """Return the bytes that may be folded at one bind, in a place that its programs share."""
     return [min(FOLD_GROWTH_BYTES, limits.bind_bytes)]
-
-
-class GraphScope:
-    """The graph being compiled, as kernel factories see it.
-
-    Attributes:
-        trusts_shapes: Whether types of values are those of every run. Not so in bodies, where
-            a shape may change from one iteration to the next.
-        names: For values that are another value unchanged, that value.
-        growth: Bytes that may still be folded, in the only place: all programs of a bind share it.
-        effort: Effort that may still be made, bodies included.
-        shares: Whether BLAS must work on the calling thread alone because of a body.
-    """
-
-    def __init__(  # noqa: PLR0913 (all by keyword)
-        self,
-        graph: Graph,
-        constants: Constants,
-        options: Options,
-        compile_body: BodyCompiler,
-        *,
-        limits: LoadLimits,
-        growth: list[int],
-        trusts_shapes: bool,
-    ) -> None:
-        self.graph = graph
-        self.constants = constants
-        self.trusts_shapes = trusts_shapes
-        self.names: dict[str, str] = {}
-        self.limits = limits
-        self.growth = growth
-        self.effort = [MOST_AT_BIND + FOLD_EFFORT * constants.element_count]
-        self.shares = False
-        self._options = options
-        self._compile_body = compile_body
-
-    def resolve(self, name: str) -> str:
-        """Return the value in the place of ``name``."""
-        return self.names.get(name, name)
-
-    def knows(self, name: str) -> bool:
-        """Say whether a value is constant."""
-        return self.constants.knows(self.resolve(name))
-
-    def value(self, name: str) -> Any:
-        """Return the data of a constant, read-only."""
-        return self.constants.value(self.resolve(name))
-
-    def options(self) -> Options:
-        """Return the options of the backend."""
-        return self._options
-
-    def compile_body(self, body: Graph) -> tuple[Callable[..., Any], tuple[str, ...]]:
-        """Compile a body; also return the captured values it takes after its inputs, by name."""
-        program = self._compile_body(body, self)
-        self.shares = self.shares or program.shares
-        return program.inner, program.captures
 
 
 @dataclass(slots=True)
@@ -117,7 +53,7 @@ class ProgramStep:
 
 
 def lower(
-    scope: GraphScope,
+    scope: Scope,
     order: Sequence[int],
     outputs: Collection[str],
     chains: Sequence[Sequence[int]] = (),
@@ -146,7 +82,7 @@ def lower(
     return _without_dead(steps, {scope.resolve(name) for name in outputs})
 
 
-def _add_node(node: Node, scope: GraphScope, steps: list[ProgramStep]) -> None:
+def _add_node(node: Node, scope: Scope, steps: list[ProgramStep]) -> None:
     """Add the step of one node, unless its result is known or is another value."""
     if scope.graph.is_constant_node(node.id) and node.outputs[0] in scope.graph.constants:
         return
@@ -160,9 +96,7 @@ def _add_node(node: Node, scope: GraphScope, steps: list[ProgramStep]) -> None:
         steps.append(made)
 
 
-def _make_or_explain(
-    node: Node, entry: Implementation, scope: GraphScope
-) -> ProgramStep | Same | Known:
+def _make_or_explain(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same | Known:
     try:
         return _make(node, entry, scope)
     except Unsupported as error:
@@ -174,13 +108,13 @@ def _make_or_explain(
         raise
 
 
-def _make(node: Node, entry: Implementation, scope: GraphScope) -> ProgramStep | Same | Known:
+def _make(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same | Known:
     site = Site(node, scope)
     made = entry.factory(site)
     if isinstance(made, Same):
         return made
     if isinstance(made, Known):
-        scope.constants.add({node.outputs[0]: made.value})
+        scope.add({node.outputs[0]: made.value})
         return made
     inputs = node.inputs
     operands = [
@@ -204,7 +138,7 @@ _CHAIN: Final = Implementation(lambda _: Same())
 """Stands for the implementation of chains, which is not found by operator."""
 
 
-def _make_chain(nodes: tuple[Node, ...], scope: GraphScope) -> ProgramStep | None:
+def _make_chain(nodes: tuple[Node, ...], scope: Scope) -> ProgramStep | None:
     made = make_chain(nodes, scope)
     if made is None:
         return None
@@ -220,10 +154,10 @@ def _make_chain(nodes: tuple[Node, ...], scope: GraphScope) -> ProgramStep | Non
     )
 
 
-def _fold(step: ProgramStep, scope: GraphScope) -> bool:
+def _fold(step: ProgramStep, scope: Scope) -> bool:
     """Compute a step now if nothing it reads can change, and say whether that was done."""
     given = [name for name in step.operands if name is not None]
-    if step.entry.is_random or not all(scope.constants.knows(name) for name in given):
+    if step.entry.is_random or not all(scope.knows(name) for name in given):
         return False
     if _takes_too_much(step, scope):
         return False
@@ -234,11 +168,11 @@ def _fold(step: ProgramStep, scope: GraphScope) -> bool:
     except Exception:  # noqa: BLE001 (the node may never run: it raises when it does)
         return False
     made = made if len(step.results) > 1 else (made,)
-    scope.constants.add(dict(zip(step.results, made, strict=True)))
+    scope.add(dict(zip(step.results, made, strict=True)))
     return True
 
 
-def _takes_too_much(step: ProgramStep, scope: GraphScope) -> bool:
+def _takes_too_much(step: ProgramStep, scope: Scope) -> bool:
     """Say whether folding a step would take more than is left for it; else take it."""
     node = step.node
     read = [scope.value(name) for name in step.operands if name is not None]

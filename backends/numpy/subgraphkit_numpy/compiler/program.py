@@ -5,7 +5,7 @@ import linecache
 import time
 import types
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from types import TracebackType
@@ -17,10 +17,10 @@ from subgraphkit.backend import InnerTime, LoadLimits
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.types import repeated_names
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.compiler.constants import Constants
 from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
-from subgraphkit_numpy.compiler.lowering import GraphScope, ProgramStep, lower
+from subgraphkit_numpy.compiler.lowering import ProgramStep, lower
+from subgraphkit_numpy.kernels.scope import Scope
 from subgraphkit_numpy.kernels.wrapping import copied
 from subgraphkit_numpy.parallel import BlasAlone
 from subgraphkit_numpy.sourcing import function_code
@@ -47,14 +47,13 @@ class Program:
 
     def __init__(
         self,
-        scope: GraphScope,
+        scope: Scope,
         steps: list[ProgramStep],
         text: Emitted,
         *,
         name: str,
-        captures: tuple[str, ...],
     ) -> None:
-        self.captures = captures
+        self.captures = scope.captures
         self.steps = steps
         self.source = text.source
         self.shares = scope.shares or any(step.kernel.shares for step in steps)
@@ -75,8 +74,8 @@ class Program:
         for kernel_name, step in zip(text.kernel_names, steps, strict=True):
             names[kernel_name] = step.kernel.call
             names |= {f"{kernel_name}_{i}": value for i, value in enumerate(step.kernel.extra)}
-        names |= {name: scope.constants.value(value) for value, name in text.constant_names.items()}
-        scope.constants.release()
+        names |= {name: scope.value(value) for value, name in text.constant_names.items()}
+        scope.release()
         self._link(names)
 
     def label_of(self, line: int) -> str | None:
@@ -127,50 +126,32 @@ def compile_graph(  # noqa: PLR0913 (all by keyword)
     Raises:
         Unsupported: For nodes nothing implements.
     """
-    scope = GraphScope(
-        graph,
-        Constants(constants),
-        options,
-        _compile_body,
-        limits=limits,
-        growth=growth,
-        trusts_shapes=True,
-    )
+    scope = Scope(graph, constants, options, _compile_body, limits, growth)
+    return _compile(scope, nodes, inputs, outputs, name, chains)
+
+
+def _compile_body(body: Graph, outer: Scope) -> Program:
+    """Compile a body; its outputs may share memory with anything."""
+    scope, name = outer.inside(body), f"body {body.name!r}"
+    return _compile(scope, body.order, (*body.inputs, *scope.captures), body.outputs, name)
+
+
+def _compile(
+    scope: Scope,
+    nodes: Sequence[int],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    name: str,
+    chains: Sequence[Sequence[int]] = (),
+) -> Program:
+    graph, trusts = scope.graph, scope.trusts_shapes
     steps = lower(scope, nodes, outputs, chains)
     resolved = [scope.resolve(output) for output in outputs]
-    variables = _variables(scope, resolved)
-    fed = (*graph.inputs, *graph.defaults)
-    doubtful = repeated_names(graph.shape(name) for name in fed)
-    lifetimes = Lifetimes(steps, inputs, variables, graph.types, doubtful)
-    text = emit(steps, inputs, resolved, lifetimes, detached=True)
-    return Program(scope, steps, text, name=name, captures=())
-
-
-def _compile_body(body: Graph, outer: GraphScope) -> Program:
-    """Compile a body; its outputs may share memory with anything."""
-    known = [name for name in body.captures if outer.knows(name)]
-    captures = tuple(name for name in body.captures if name not in known)
-    constants = Constants({**body.constants, **body.defaults}, outer.value, known)
-    scope = GraphScope(
-        body,
-        constants,
-        outer.options(),
-        _compile_body,
-        limits=outer.limits,
-        growth=outer.growth,
-        trusts_shapes=False,
-    )
-    scope.effort = outer.effort
-    steps = lower(scope, body.order, body.outputs)
-    resolved = [scope.resolve(output) for output in body.outputs]
-    inputs = (*body.inputs, *captures)
-    lifetimes = Lifetimes(steps, inputs, _variables(scope, resolved), {})
-    text = emit(steps, inputs, resolved, lifetimes, detached=False)
-    return Program(scope, steps, text, name=f"body {body.name!r}", captures=captures)
-
-
-def _variables(scope: GraphScope, names: Collection[str]) -> list[str]:
-    return [name for name in names if name and not scope.constants.knows(name)]
+    variables = [one for one in resolved if one and not scope.knows(one)]
+    doubtful = repeated_names(graph.shape(one) for one in (*graph.inputs, *graph.defaults))
+    lifetimes = Lifetimes(steps, inputs, variables, graph.types if trusts else {}, doubtful)
+    text = emit(steps, inputs, resolved, lifetimes, detached=trusts)
+    return Program(scope, steps, text, name=name)
 
 
 def _with_blas_alone(function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:

@@ -35,18 +35,13 @@ def binary(site: Site) -> Made:
 def div(site: Site) -> Made:
     """Divide; integers truncate towards zero, and a divisor of zero is an error."""
     dtype = site.dtype()
-    if dtype is None:
-        return arrayed(site, legacy_aligned(site, _divide_any))
-    if dtype.kind not in "iu":
-        return arrayed(site, legacy_aligned(site, np.divide))
-    return arrayed(site, legacy_aligned(site, _divide_integers))
+    is_fraction = dtype is not None and dtype.kind not in "iu"
+    return arrayed(site, legacy_aligned(site, np.divide if is_fraction else _divide))
 
 
-def _divide_any(a: Array, b: Array) -> Any:
-    return _divide_integers(a, b) if a.dtype.kind in "iu" else np.divide(a, b)
-
-
-def _divide_integers(a: Array, b: Array) -> Any:
+def _divide(a: Array, b: Array) -> Any:
+    if a.dtype.kind not in "iu":
+        return np.divide(a, b)
     _require_divisor(b)
     if a.dtype.kind == "u":
         return np.floor_divide(a, b)
@@ -184,7 +179,8 @@ def _clip(site: Site, low: Array | None, high: Array | None) -> Made:
     if low is None and high is None:
         return Same()
     if site.dtype() in FLOATS:
-        return elementwise_kernel(site, elementwise.clip_between(low, high), 0.2)
+        low, high = -inf if low is None else low, inf if high is None else high
+        return elementwise_kernel(site, elementwise.clip(low, high), 0.2)
     return partial(_clip_any, low=low, high=high)
 
 

@@ -44,7 +44,7 @@ def loop(site: Site) -> Made:
     carried = max(0, len(site.node.inputs) - 2)
     has_count, has_condition = site.has(0), site.has(1)
     given = site.input_count
-    limit = site.scope.options().max_loop_iterations
+    limit = site.scope.options.max_loop_iterations
     empty = _empty_outputs(site, "body", 1 + carried)
     most = output_limit(site.scope)
 

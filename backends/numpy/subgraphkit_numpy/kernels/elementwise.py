@@ -126,20 +126,9 @@ def relu(x: Array, out: Array) -> None:
     x.clip(0.0, inf, out=out)
 
 
-def clip(low: float, high: float) -> Block:
+def clip(low: Any, high: Any) -> Block:
     """Make a block function that limits values; where the bounds cross, the upper one holds."""
-
-    def compute(x: Array, out: Array) -> None:
-        x.clip(low, high, out=out)
-
-    return compute
-
-
-def clip_between(low: Array | None, high: Array | None) -> Block:
-    """Make a block function that limits values by bounds of their element type, or not."""
-    lower = -inf if low is None else low.reshape(-1)[0]
-    upper = inf if high is None else high.reshape(-1)[0]
-    return clip(lower, upper)
+    return lambda x, out: x.clip(low, high, out=out)
 
 
 def leaky_relu(alpha: float) -> Block:
@@ -182,11 +171,6 @@ def hard_swish(x: Array, out: Array) -> None:
 
 
 # -- sigmoid and its kin ---------------------------------------------------------------------------
-
-
-def tanh(x: Array, out: Array) -> None:
-    """Write the hyperbolic tangent."""
-    np.tanh(x, out)
 
 
 def sigmoid(x: Array, out: Array) -> None:

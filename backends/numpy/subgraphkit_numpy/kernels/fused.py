@@ -39,7 +39,7 @@ _ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Sequence[float]]]] 
     },
     "Clip": (elementwise.clip, (-np.inf, np.inf)),
     "Relu": (lambda: elementwise.relu, ()),
-    "Tanh": (lambda: elementwise.tanh, ()),
+    "Tanh": (lambda: np.tanh, ()),
 }
 """By name: what makes the block function, and of which parameters if none are given."""
 

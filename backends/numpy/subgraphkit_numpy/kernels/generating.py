@@ -153,11 +153,9 @@ def _generator(site: Site) -> "Callable[[], np.random.Generator]":
     return lambda: np.random.default_rng(bits)
 
 
-def _dtype(site: Site, default: np.dtype[Any] | None) -> np.dtype[Any]:
+def _dtype(site: Site, default: np.dtype[Any]) -> np.dtype[Any]:
     number = site.attribute("dtype")
-    if number is not None:
-        return DataType(number).numpy
-    return default if default is not None else np.dtype(np.float32)
+    return default if number is None else DataType(number).numpy
 
 
 # as text, since to name it imports numpy.random, which few models need
@@ -172,19 +170,16 @@ def _draw(site: Site) -> Draw:
     return lambda generator, shape: generator.normal(mean, scale, shape)
 
 
-@kernel("RandomNormal", "RandomUniform", is_random=True)
+@kernel("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", is_random=True)
 def random(site: Site) -> Made:
-    """Draw numbers of a shape given by an attribute."""
-    draw, generator, dtype = _draw(site), _generator(site), _dtype(site, None)
-    shape = site.ints("shape") or ()
-    return lambda: np.asarray(draw(generator(), shape)).astype(dtype)
-
-
-@kernel("RandomNormalLike", "RandomUniformLike", is_random=True)
-def random_like(site: Site) -> Made:
-    """Draw numbers of the shape of the input."""
+    """Draw numbers of a shape given by an attribute, or of that of the input."""
     draw, generator = _draw(site), _generator(site)
-    return lambda x: np.asarray(draw(generator(), x.shape)).astype(_dtype(site, x.dtype))
+    stated = np.broadcast_to(np.float32(0), site.ints("shape") or ())
+
+    def compute(like: Array = stated) -> Array:
+        return np.asarray(draw(generator(), like.shape)).astype(_dtype(site, like.dtype))
+
+    return compute
 
 
 @kernel("Bernoulli", is_random=True)
@@ -204,8 +199,7 @@ def multinomial(site: Site) -> Made:
     """Draw classes, given the logarithms of their weights by row."""
     generator = _generator(site)
     count = site.attribute("sample_size", 1)
-    number = site.attribute("dtype")
-    dtype = np.dtype(np.int32) if number is None else DataType(number).numpy
+    dtype = _dtype(site, np.dtype(np.int32))
 
     def compute(x: Array) -> Any:
         logits = x.astype(np.float64)

@@ -30,7 +30,8 @@ from subgraphkit_numpy.kernels.registry import (
     Same,
     as_kernel,
 )
-from subgraphkit_numpy.kernels.site import Scope, Site
+from subgraphkit_numpy.kernels.scope import Scope
+from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.sizes import SIZERS, Sizer, Values
 
 MISJUDGED: Final = frozenset({"DFT", "Range", "STFT", "StringConcat"})
@@ -50,7 +51,7 @@ class OutputTooLargeError(MemoryError):
 
 def output_limit(scope: Scope) -> int:
     """Return the most bytes that one output may have; 0 means no limit."""
-    given = scope.options().max_output_bytes
+    given = scope.options.max_output_bytes
     return scope.limits.value_bytes if given is None else given
 
 

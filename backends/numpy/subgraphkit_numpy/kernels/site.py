@@ -1,41 +1,14 @@
 """The site of a kernel: all that a factory knows of the node it makes one for."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend import LoadLimits
-from subgraphkit.ir import Graph, Node
+from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType, ValueType
-from subgraphkit_numpy.backend_options import Options
-
-
-class BodyFunction(Protocol):
-    """A compiled body: takes its inputs, then captured values, and returns a tuple of outputs."""
-
-    def __call__(self, *values: Any) -> tuple[Any, ...]:
-        """Compute the outputs."""
-
-
-class Scope(Protocol):
-    """The graph being compiled, as far as factories need it."""
-
-    trusts_shapes: bool
-    limits: LoadLimits
-
-    def knows(self, name: str) -> bool:
-        """Say whether a value is constant."""
-
-    def value(self, name: str) -> Any:
-        """Return the data of a constant, read-only."""
-
-    def options(self) -> Options:
-        """Return the options of the backend."""
-
-    def compile_body(self, body: Graph) -> tuple[BodyFunction, tuple[str, ...]]:
-        """Compile a body; also return the captured values it takes after its inputs, by name."""
+from subgraphkit_numpy.kernels.scope import BodyFunction, Scope
 
 
 class Site:

@@ -78,10 +78,6 @@ def _pad(site: Site, values: Values) -> Sequence[int]:
     return dims
 
 
-def _one_hot(_site: Site, values: Values) -> Sequence[int]:
-    return (*values[0].shape, *_ints(values[1])[:1])
-
-
 def _resize(site: Site, values: Values) -> Sequence[int]:
     x = values[0]
     place = 1 if site.opset < 11 else 2  # noqa: PLR2004 (an opset)
@@ -138,10 +134,6 @@ def _image(site: Site, values: Values) -> Sequence[int]:
         return (*image.size[::-1], 1 if site.attribute("pixel_format", "") == "Grayscale" else 3)
 
 
-def _mel_weights(_site: Site, values: Values) -> Sequence[int]:
-    return (values[1].item() // 2 + 1, values[0].item())
-
-
 def _dft(site: Site, values: Values) -> Sequence[int]:
     length, axis = _value(values, 1), _value(values, 2)
     shape = [*values[0].shape[:-1], 2]
@@ -157,10 +149,6 @@ def _stft(_site: Site, values: Values) -> Sequence[int]:
     return (batch, max(0, samples - size) // step + 1, size // 2 + 1, 2)
 
 
-def _multinomial(site: Site, values: Values) -> Sequence[int]:
-    return (values[0].shape[0], site.attribute("sample_size", 1))
-
-
 def _broadcast(_site: Site, values: Values) -> Sequence[int]:
     shape: Sequence[int] = values[0].shape
     for value in values[1:]:
@@ -174,10 +162,6 @@ def _factors(site: Site) -> tuple[int, int]:
     return (0, 3) if site.node.op_type.startswith("QL") or site.node.op_type == "QGemm" else (0, 1)
 
 
-def _pair(site: Site, values: Values) -> Sequence[int]:
-    return np.broadcast_shapes(*[values[place].shape for place in _factors(site)])
-
-
 def _general_product(site: Site, values: Values) -> Sequence[int]:
     left, right = (values[place].shape for place in _factors(site))
     batched = site.attribute("transBatchA") or site.attribute("transBatchB")
@@ -186,10 +170,6 @@ def _general_product(site: Site, values: Values) -> Sequence[int]:
     rows = left[-1 if site.attribute("transA", 0) else -2]
     columns = right[-2 if site.attribute("transB", 0) else -1]
     return (*np.broadcast_shapes(left[:-2], right[:-2]), rows, columns)
-
-
-def _packed_product(site: Site, values: Values) -> Sequence[int]:
-    return (*values[0].shape[:-1], site.attribute("N"))
 
 
 def _product(site: Site, values: Values) -> Sequence[int]:
@@ -212,10 +192,6 @@ def _concat(_site: Site, values: Values) -> Sequence[int]:
 def _gather_nd(site: Site, values: Values) -> Sequence[int]:
     shape, (*places, depth) = values[0].shape, values[1].shape
     return (*places, *shape[site.attribute("batch_dims", 0) + depth :])
-
-
-def _sequence(site: Site, values: Values) -> Sequence[int]:
-    return _concat(site, values[0])
 
 
 def _einsum(site: Site, values: Values) -> Sequence[int]:
@@ -257,10 +233,6 @@ def _depthwise(_site: Site, values: Values) -> Sequence[int]:
     return (x[0], w[0], *x[2:], *w[2:])
 
 
-def _features(_site: Site, values: Values) -> Sequence[int]:
-    return (*values[0].shape[:-1], values[1].size)
-
-
 def _transposed(site: Site, values: Values) -> Sequence[int]:
     """Return the larger of what comes out, and what every tap makes of every element."""
     x, w = values[0].shape, values[1].shape
@@ -284,18 +256,21 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool"), _windows),
     **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "FusedConv", "QLinearConv"), _convolved),
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _general_product),
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _pair),
-    "ArrayFeatureExtractor": _features,
+    **dict.fromkeys(
+        ("QLinearAdd", "QLinearMul"),
+        lambda _, values: np.broadcast_shapes(values[0].shape, values[3].shape),
+    ),
+    "ArrayFeatureExtractor": lambda _, values: (*values[0].shape[:-1], values[1].size),
     "CausalConvWithState": _depthwise,
     **dict.fromkeys(("Concat", "QLinearConcat"), _concat),
-    "ConcatFromSequence": _sequence,
+    "ConcatFromSequence": lambda site, values: _concat(site, values[0]),
     "ConvTranspose": _transposed,
     "Einsum": _einsum,
     "Gather": _gather,
     "GatherND": _gather_nd,
     **dict.fromkeys(("MatMul", "MatMulInteger", "MatMulIntegerToFloat"), _product),
     **dict.fromkeys(("DynamicQuantizeMatMul", "QLinearMatMul"), _product),
-    "MatMulNBits": _packed_product,
+    "MatMulNBits": lambda site, values: (*values[0].shape[:-1], site.attribute("N")),
 }
 """Operators whose outputs may be far larger than each input, by the shapes of these."""
 
@@ -309,9 +284,9 @@ GROWING: Final[Mapping[str, Sizer]] = {
     "Expand": _expand,
     "ImageDecoder": _image,
     "MaxUnpool": _max_unpool,
-    "MelWeightMatrix": _mel_weights,
-    "Multinomial": _multinomial,
-    "OneHot": _one_hot,
+    "MelWeightMatrix": lambda _, values: (values[1].item() // 2 + 1, values[0].item()),
+    "Multinomial": lambda site, values: (len(values[0]), site.attribute("sample_size", 1)),
+    "OneHot": lambda _, values: (*values[0].shape, *_ints(values[1])[:1]),
     "Pad": _pad,
     "Range": range_shape,
     "Resize": _resize,
