@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -102,6 +103,11 @@ class DataType(enum.IntEnum):
     __hash__ = int.__hash__  # that of enumerations is written in Python, and types are keys
 
     @property
+    def is_native(self) -> bool:
+        """Whether NumPy itself has it, as real numbers or truth values."""
+        return self._dtype.isbuiltin == 1 and self._dtype.kind in "biuf"
+
+    @property
     def numpy(self) -> np.dtype:
         """The NumPy dtype of an element; ``object`` for strings.
 
@@ -173,14 +179,8 @@ class TensorType:
     @property
     def element_count(self) -> int | None:
         """Number of elements, or None if a dimension is not a known integer."""
-        if self.shape is None:
-            return None
-        count = 1
-        for dim in self.shape:
-            if not isinstance(dim, int):
-                return None
-            count *= dim
-        return count
+        dims = [dim for dim in self.shape or () if isinstance(dim, int)]
+        return None if self.shape is None or len(dims) < len(self.shape) else prod(dims)
 
     @property
     def nbytes(self) -> int | None:

@@ -265,10 +265,7 @@ def _reduced(here: _Pass, node: Node, _: int) -> Bounds | None:
     return here.input(node, 0) if low > 0 else None
 
 
-_WHOLE: Final = frozenset(
-    {DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64}
-    | {DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64}
-)
+_WHOLE: Final = frozenset(one for one in DataType if one.is_native and one.numpy.kind in "iu")
 
 _ASKING: Final = (
     "And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not",

@@ -21,14 +21,6 @@ _COMPILED: Final = Answers("compiled")
 _FORMAT: Final = 2
 """Changes with what is asked, so that answers of older versions are not believed."""
 
-_TAKEN: Final = frozenset(
-    {
-        *(DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE, DataType.BFLOAT16, DataType.BOOL),
-        *(DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16, DataType.INT32),
-        *(DataType.UINT32, DataType.INT64, DataType.UINT64),
-    }
-)
-
 
 class IreeSelector(sk.SubgraphSelector):
     """Asks the compiler about each kind of node once."""
@@ -70,7 +62,7 @@ class IreeSelector(sk.SubgraphSelector):
 def _untakeable(type_: ValueType | None) -> sk.Refusal | None:
     if not isinstance(type_, TensorType):
         return sk.Refusal("dtype", f"{type_} is no tensor of a known type")
-    if type_.dtype not in _TAKEN:
+    if not type_.dtype.is_native and type_.dtype is not DataType.BFLOAT16:
         return sk.Refusal("dtype", f"{type_.dtype.label} is not taken")
     if type_.shape is None:
         return sk.Refusal("rank", "a value has a rank that is not known before running")

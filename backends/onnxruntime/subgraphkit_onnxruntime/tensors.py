@@ -19,13 +19,7 @@ from subgraphkit.types import DataType, OptionalType, SequenceType, TensorType, 
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.settings import SessionSettings
 
-_PLAIN: Final = frozenset(
-    {
-        *(DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BOOL, DataType.STRING),
-        *(DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64),
-        *(DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64),
-    }
-)
+_PLAIN: Final = frozenset(one for one in DataType if one.is_native) | {DataType.STRING}
 """Element types that ``InferenceSession.run`` takes and returns as arrays."""
 
 _AS_VALUES: Final = frozenset(

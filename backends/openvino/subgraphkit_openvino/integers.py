@@ -30,12 +30,7 @@ from subgraphkit_openvino.indices import (
     source,
 )
 
-_WHOLE: Final = frozenset(
-    {
-        *(DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64, DataType.UINT8),
-        *(DataType.UINT16, DataType.UINT32, DataType.UINT64),
-    }
-)
+_WHOLE: Final = frozenset(one for one in DataType if one.is_native and one.numpy.kind in "iu")
 _WIDE: Final = frozenset({DataType.INT64, DataType.UINT32, DataType.UINT64})
 _OF_16_BITS: Final = frozenset({DataType.INT16, DataType.UINT16})
 _COMPARED: Final = Refusal("dtype", "whole numbers, which OpenVINO compares in float32 here")

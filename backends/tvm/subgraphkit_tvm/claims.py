@@ -15,7 +15,7 @@ from subgraphkit.backend import Answer, Refusal, SubgraphSelector
 from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.onnx_io import node_key
 from subgraphkit.storing import Answers, Passing, is_machine_fault
-from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit.types import TensorType, ValueType
 from subgraphkit_tvm.building import lower
 from subgraphkit_tvm.importing import (
     ImportRefusedError,
@@ -27,14 +27,6 @@ from subgraphkit_tvm.importing import (
 from subgraphkit_tvm.indices import Indices
 from subgraphkit_tvm.library import identity, words_of
 from subgraphkit_tvm.rules import refused_by_rule
-
-_TAKEN: Final = frozenset(
-    {
-        *(DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.INT8, DataType.INT16),
-        *(DataType.INT32, DataType.INT64, DataType.UINT8, DataType.UINT16, DataType.UINT32),
-        *(DataType.UINT64, DataType.BOOL),
-    }
-)
 
 _FORMAT: Final = 1
 """Changes with what a question is, or with what is made of the answer."""
@@ -88,7 +80,7 @@ class TvmSelector(SubgraphSelector):
 
 def _refused_type(name: str, type_: ValueType | None, *, is_constant: bool) -> Refusal | None:
     """Return why a value cannot be inside a region, or None."""
-    if not isinstance(type_, TensorType) or type_.dtype not in _TAKEN:
+    if not isinstance(type_, TensorType) or not type_.dtype.is_native:
         return Refusal("dtype", f"{name!r} is {type_}, TVM takes numbers of whole bytes and bool")
     if type_.element_count is None:
         return Refusal("dynamic_shape", f"{name!r} is {type_}, code is made for known shapes only")

@@ -85,25 +85,17 @@ def gelu(site: Site) -> Made:
     return elementwise_kernel(site, function, 1.2 if tanh else 1.8)
 
 
-@kernel("Softmax")
-def softmax(site: Site) -> Made:
-    """Normalise exponentials along an axis; before opset 13 along all axes from it on."""
-    return _along_axis(site, rows.softmax)
+_BY_ROWS: Final[Mapping[str, rows.RowBlock]] = {
+    "Hardmax": rows.hardmax,
+    "LogSoftmax": rows.log_softmax,
+    "Softmax": rows.softmax,
+}
 
 
-@kernel("LogSoftmax")
-def log_softmax(site: Site) -> Made:
-    """Return the logarithm of softmax."""
-    return _along_axis(site, rows.log_softmax)
-
-
-@kernel("Hardmax")
-def hardmax(site: Site) -> Made:
-    """Return 1 for the first of the largest along an axis, or all axes from it on, else 0."""
-    return _along_axis(site, rows.hardmax)
-
-
-def _along_axis(site: Site, by_rows: rows.RowBlock) -> Made:
+@kernel(*_BY_ROWS)
+def along_axis(site: Site) -> Made:
+    """Compute a function along an axis; before opset 13 along all axes from it on."""
+    by_rows = _BY_ROWS[site.node.op_type]
     flat = site.opset < 13  # noqa: PLR2004 (an opset)
     axis = site.attribute("axis", 1 if flat else -1)
 

@@ -20,19 +20,10 @@ from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import part_by_part
 
-_PLAIN: Final = frozenset(
-    {
-        np.dtype(kind)
-        for kind in (
-            *(np.float16, np.float32, np.float64, ml_dtypes.bfloat16, np.bool_),
-            *(np.int8, np.int16, np.int32, np.int64),
-            *(np.uint8, np.uint16, np.uint32, np.uint64),
-        )
-    }
-)
+_NATIVE: Final = frozenset(one.numpy for one in DataType if one.is_native)
+_PLAIN: Final = _NATIVE | {np.dtype(ml_dtypes.bfloat16)}
 """Types between which ONNX and NumPy convert alike: C's rules, no saturation."""
 
-_NATIVE: Final = _PLAIN - {np.dtype(ml_dtypes.bfloat16)}
 _BELOW_BYTE: Final = frozenset(
     np.dtype(kind) for kind in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
 )

@@ -78,26 +78,23 @@ def blocked(function: Block, x: Array, out: Array | None = None, nanoseconds: fl
         function(x, out)
         return out
     source, target = _flattened(x, out)
-    shares = x.size * nanoseconds >= SHARED_NANOSECONDS
-    parts = cut_blocks(source.shape[0], x.size, shares=shares)
-    if shares:
-        share(partial(_apply, function, source, target), parts)
-        return out
-    for part in parts:
-        _apply(function, source, target, part)
+    do_blocks(partial(_apply, function, source, target), len(source), x.size, nanoseconds)
     return out
 
 
-def cut_blocks(length: int, size: int, *, shares: bool) -> list[slice]:
-    """Cut an axis so that each part is a block or less, and each thread gets as many.
+def do_blocks(work: Callable[[slice], None], length: int, size: int, nanoseconds: float) -> None:
+    """Do the parts of an axis, each a block or less; each thread that shares them gets as many.
 
-    ``shares``: Whether threads share the parts.
+    ``nanoseconds``: What one thread takes for one of the ``size`` elements, roughly.
     """
-    count = ceil(size / BLOCK)
+    shares = size * nanoseconds >= SHARED_NANOSECONDS
+    threads = thread_count() if shares else 1
+    parts = cut(length, ceil(size / BLOCK / threads) * threads, 64 if length == size else 1)
     if shares:
-        threads = thread_count()
-        count = ceil(count / threads) * threads
-    return cut(length, count, 64 if length == size else 1)
+        share(work, parts)
+        return
+    for part in parts:
+        work(part)
 
 
 def _apply(function: Block, source: Array, target: Array, part: slice) -> None:

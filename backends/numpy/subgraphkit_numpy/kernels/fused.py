@@ -20,7 +20,7 @@ from subgraphkit_numpy.kernels.matrix import gemm, multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.normalization import rms_normalization
 from subgraphkit_numpy.kernels.pooling import max_pool
-from subgraphkit_numpy.kernels.registry import Array, Kernel, Known, Made, Same, as_kernel, kernel
+from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, as_kernel, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled, is_half, widened
 
@@ -58,12 +58,6 @@ def _activation(site: Site, given: list[float | None]) -> Block | None:
     return make(*(default if value is None else value for default, value in pairs))
 
 
-def _computed(made: Made) -> Kernel:
-    """Return the kernel of an operator that always computes something."""
-    assert not isinstance(made, Same | Known)  # noqa: S101 (as said)
-    return as_kernel(made)
-
-
 def _activated(y: Array, block: Block | None) -> Array:
     """Apply an activation to a result that nobody else holds."""
     if block is None or not y.size:
@@ -83,7 +77,7 @@ def fused_gemm(site: Site) -> Made:
     given = [site.attribute(name) for name in names]
     if site.attribute("activation") == "Selu":
         given = [given[0], given[2]]
-    block, product = _activation(site, given), _computed(gemm(site))
+    block, product = _activation(site, given), gemm(site)
     call = product.call
     return replace(product, call=lambda *values: _activated(call(*values), block), shares=True)
 
@@ -188,7 +182,7 @@ def fused_conv(site: Site) -> Kernel:
 @kernel("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
 def nhwc_conv(site: Site) -> Made:
     """Convolve an array with channels last; the addend has them last, too."""
-    inner = _computed(fused_conv(ChannelsFirst.of(site)))
+    inner = fused_conv(ChannelsFirst.of(site))
     call, adds = inner.call, site.has(3)
 
     def compute(x: Array, *values: Array) -> Array:
@@ -202,7 +196,7 @@ def nhwc_conv(site: Site) -> Made:
 @kernel("NhwcMaxPool", domain=MICROSOFT)
 def nhwc_max_pool(site: Site) -> Made:
     """Return maxima under windows of an array with channels last."""
-    inner = _computed(max_pool(ChannelsFirst.of(site)))
+    inner = as_kernel(max_pool(ChannelsFirst.of(site)))
     call = inner.call
     return replace(inner, call=lambda x: channels_last(call(channels_first(x))))
 
@@ -231,7 +225,7 @@ def bias_gelu(site: Site) -> Made:
 @kernel("SimplifiedLayerNormalization", domain=MICROSOFT)
 def simplified_layer_normalization(site: Site) -> Made:
     """Divide by the root mean square; return the inverse of that too if asked."""
-    plain = _computed(rms_normalization(site))
+    plain = as_kernel(rms_normalization(site))
     if site.output_count == 1:
         return plain
     axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)

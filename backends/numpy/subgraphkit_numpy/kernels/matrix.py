@@ -111,7 +111,7 @@ _MATRIX: Final = 2
 
 
 @kernel("Gemm")
-def gemm(site: Site) -> Made:
+def gemm(site: Site) -> Kernel:
     """Return alpha * A' * B' + beta * C, where ' transposes if asked."""
     alpha, beta = site.attribute("alpha", 1.0), site.attribute("beta", 1.0)
     flip_a, flip_b = bool(site.attribute("transA", 0)), bool(site.attribute("transB", 0))

@@ -3,7 +3,7 @@
 Source: ONNX operators of these names; their function bodies.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -128,7 +128,7 @@ def _columns(x: Array, axis: int, values: Array) -> Array | None:
 
 
 @kernel("RMSNormalization")
-def rms_normalization(site: Site) -> Made:
+def rms_normalization(site: Site) -> Kernel | Callable[..., Any]:
     """Divide by the root mean square over the axes from ``axis`` on, then scale."""
     axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
 

@@ -3,6 +3,7 @@
 Maxima and sums are taken axis by axis, so a window of k x k costs 2 k passes instead of k x k.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
 from math import floor, prod
@@ -103,7 +104,7 @@ def _maxima(x: Array) -> Array:
 
 
 @kernel("MaxPool")
-def max_pool(site: Site) -> Made:
+def max_pool(site: Site) -> Kernel | Callable[..., Any]:
     """Return maxima under windows, and where they are if asked."""
     windows = WindowAttributes(site.node)
     by_columns = bool(site.attribute("storage_order", 0))

@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit_numpy.kernels.blocking import FLOATS
-from subgraphkit_numpy.kernels.elementwise import BLOCK, SHARED_NANOSECONDS
+from subgraphkit_numpy.kernels.elementwise import SHARED_NANOSECONDS, do_blocks
 from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import HALVES, widened
-from subgraphkit_numpy.parallel import cut, share
+from subgraphkit_numpy.parallel import cut
 
 _COLUMNS: Final = 64
 """Outputs of one piece of a matrix along the last axis."""
@@ -110,13 +110,7 @@ def _run(x: Array, out: Array, plan: Sequence["_Axis"]) -> None:
     passes = [
         (step.size, step.axis - first + 1, _pass(step, x.dtype, _piece(step, x))) for step in plan
     ]
-    work = partial(_run_part, source, target, passes)
-    parts = cut(outer, ceil(out.size / BLOCK))
-    if out.size < SHARED_NANOSECONDS:
-        for part in parts:
-            work(part)
-    else:
-        share(work, parts)
+    do_blocks(partial(_run_part, source, target, passes), outer, out.size, 1.0)
 
 
 def _piece(step: "_Axis", x: Array) -> int:

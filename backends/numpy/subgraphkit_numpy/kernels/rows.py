@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.elementwise import BLOCK, SHARED_NANOSECONDS, cut_blocks, scratch
+from subgraphkit_numpy.kernels.elementwise import BLOCK, do_blocks, scratch
 from subgraphkit_numpy.kernels.registry import Array
-from subgraphkit_numpy.parallel import BUFFER, share
+from subgraphkit_numpy.parallel import BUFFER
 
 RowBlock = Callable[..., None]
 """Writes a function of every row of its first argument to its second."""
@@ -52,13 +52,7 @@ def in_rows(
     if x.size <= BLOCK:
         work(slice(0, rows))
         return out
-    shares = x.size * nanoseconds >= SHARED_NANOSECONDS
-    parts = cut_blocks(rows, x.size, shares=shares)
-    if shares:
-        share(work, parts)
-        return out
-    for part in parts:
-        work(part)
+    do_blocks(work, rows, x.size, nanoseconds)
     return out
 
 
