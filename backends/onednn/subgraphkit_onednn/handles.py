@@ -19,8 +19,6 @@ from subgraphkit_onednn.symbols import (
 class Handle:
     """One object of the library."""
 
-    __slots__ = ("destroy", "library", "pointer")
-
     def __init__(self, library: DnnlLibrary, kind: str, *arguments: Any, maker: str = "") -> None:
         self.library = library
         self.pointer = ctypes.c_void_p()
@@ -51,16 +49,12 @@ class Handle:
 class DnnlEngine(Handle):
     """An engine of oneDNN: the processor."""
 
-    __slots__ = ()
-
     def __init__(self, library: DnnlLibrary) -> None:
         super().__init__(library, "engine", CPU, 0)
 
 
 class Stream(Handle):
     """An order of execution on an engine; used by one thread at a time."""
-
-    __slots__ = ()
 
     def __init__(self, engine: DnnlEngine) -> None:
         super().__init__(engine.library, "stream", engine.pointer, IN_ORDER)
@@ -73,8 +67,6 @@ class Stream(Handle):
 class Tensor(Handle):
     """A logical tensor with memory that somebody else owns."""
 
-    __slots__ = ()
-
     def __init__(self, engine: DnnlEngine, logical: LogicalTensor, address: int = 0) -> None:
         super().__init__(
             engine.library, "graph_tensor", ctypes.byref(logical), engine.pointer, address or None
@@ -83,8 +75,6 @@ class Tensor(Handle):
 
 class Operation(Handle):
     """One operation, before it is put into a graph."""
-
-    __slots__ = ()
 
     def __init__(self, library: DnnlLibrary, number: int, kind: str) -> None:
         name = f"{kind}_{number}".encode()
@@ -117,8 +107,6 @@ class Operation(Handle):
 class Partition(Handle):
     """Operations that the library compiles together."""
 
-    __slots__ = ()
-
     @property
     def operations(self) -> list[int]:
         """Numbers of the operations."""
@@ -147,8 +135,6 @@ class Partition(Handle):
 
 class CompiledPartition(Handle):
     """A partition with code for given shapes and layouts."""
-
-    __slots__ = ()
 
     def __init__(
         self,
@@ -196,8 +182,6 @@ class CompiledPartition(Handle):
 
 class DnnlGraph(Handle):
     """A graph of oneDNN: its operations, before it is partitioned."""
-
-    __slots__ = ()
 
     def __init__(self, library: DnnlLibrary) -> None:
         super().__init__(library, "graph_graph", CPU)

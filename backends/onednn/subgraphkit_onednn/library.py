@@ -97,20 +97,21 @@ _BYTE_OUT: Final = ctypes.POINTER(ctypes.c_uint8)
 _DIMS: Final = ctypes.POINTER(ctypes.c_int64)
 _FLOAT: Final = ctypes.c_float
 
+_KINDS: Final = """
+engine stream graph_tensor graph_op graph_graph graph_partition graph_compiled_partition memory_desc
+post_ops primitive_attr primitive_desc
+"""
 _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
+    **{f"dnnl_{kind}_destroy": (_POINTER,) for kind in _KINDS.split()},
     "dnnl_engine_create": (_OUT, _INT, _SIZE),
-    "dnnl_engine_destroy": (_POINTER,),
     "dnnl_stream_create": (_OUT, _POINTER, ctypes.c_uint),
-    "dnnl_stream_destroy": (_POINTER,),
     "dnnl_stream_wait": (_POINTER,),
     "dnnl_graph_logical_tensor_init_with_dims": (_TENSOR, _SIZE, _INT, _INT, _DIMS, _INT, _INT),
     "dnnl_graph_logical_tensor_init_with_strides": (_TENSOR, _SIZE, _INT, _INT, _DIMS, _DIMS, _INT),
     "dnnl_graph_logical_tensor_get_mem_size": (_TENSOR, _SIZE_OUT),
     "dnnl_graph_tensor_create": (_OUT, _TENSOR, _POINTER, _POINTER),
-    "dnnl_graph_tensor_destroy": (_POINTER,),
     "dnnl_graph_tensor_set_data_handle": (_POINTER, _POINTER),
     "dnnl_graph_op_create": (_OUT, _SIZE, _INT, ctypes.c_char_p),
-    "dnnl_graph_op_destroy": (_POINTER,),
     "dnnl_graph_op_add_input": (_POINTER, _TENSOR),
     "dnnl_graph_op_add_output": (_POINTER, _TENSOR),
     "dnnl_graph_op_set_attr_f32": (_POINTER, _INT, ctypes.POINTER(ctypes.c_float), _SIZE),
@@ -118,13 +119,11 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
     "dnnl_graph_op_set_attr_s64": (_POINTER, _INT, _DIMS, _SIZE),
     "dnnl_graph_op_set_attr_str": (_POINTER, _INT, ctypes.c_char_p, _SIZE),
     "dnnl_graph_graph_create": (_OUT, _INT),
-    "dnnl_graph_graph_destroy": (_POINTER,),
     "dnnl_graph_add_op": (_POINTER, _POINTER),
     "dnnl_graph_graph_finalize": (_POINTER,),
     "dnnl_graph_graph_filter": (_POINTER, _INT),
     "dnnl_graph_graph_get_partition_num": (_POINTER, _SIZE_OUT),
     "dnnl_graph_graph_get_partitions": (_POINTER, _SIZE, _OUT),
-    "dnnl_graph_partition_destroy": (_POINTER,),
     "dnnl_graph_partition_get_op_num": (_POINTER, _SIZE_OUT),
     "dnnl_graph_partition_get_ops": (_POINTER, _SIZE, _SIZE_OUT),
     "dnnl_graph_partition_is_supported": (_POINTER, _BYTE_OUT),
@@ -142,7 +141,6 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
         _POINTER,
     ),
     "dnnl_graph_compiled_partition_create": (_OUT, _POINTER),
-    "dnnl_graph_compiled_partition_destroy": (_POINTER,),
     "dnnl_graph_compiled_partition_query_logical_tensor": (_POINTER, _SIZE, _TENSOR),
     "dnnl_graph_compiled_partition_get_inplace_ports": (
         _POINTER,
@@ -151,19 +149,15 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
     ),
     "dnnl_graph_compiled_partition_execute": (_POINTER, _POINTER, _SIZE, _OUT, _SIZE, _OUT),
     "dnnl_memory_desc_create_with_strides": (_OUT, _INT, _DIMS, _INT, _DIMS),
-    "dnnl_memory_desc_destroy": (_POINTER,),
     "dnnl_post_ops_create": (_OUT,),
-    "dnnl_post_ops_destroy": (_POINTER,),
     "dnnl_post_ops_append_sum": (_POINTER, _FLOAT, ctypes.c_int32, _INT),
     "dnnl_post_ops_append_eltwise": (_POINTER, _INT, _FLOAT, _FLOAT),
     "dnnl_post_ops_append_binary": (_POINTER, _INT, _POINTER),
     "dnnl_primitive_attr_create": (_OUT,),
-    "dnnl_primitive_attr_destroy": (_POINTER,),
     "dnnl_primitive_attr_set_post_ops": (_POINTER, _POINTER),
     "dnnl_matmul_primitive_desc_create": (_OUT, *[_POINTER] * 6),
     "dnnl_binary_primitive_desc_create": (_OUT, _POINTER, _INT, *[_POINTER] * 4),
     "dnnl_primitive_desc_query": (_POINTER, _INT, _INT, ctypes.POINTER(ctypes.c_char_p)),
-    "dnnl_primitive_desc_destroy": (_POINTER,),
     "dnnl_graph_set_compiled_partition_cache_capacity": (_INT,),
     "dnnl_graph_set_constant_tensor_cache": (_INT,),
 }

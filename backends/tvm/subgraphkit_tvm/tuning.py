@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend import BindContext
-from subgraphkit.errors import BackendUnavailableError, OptionError
+from subgraphkit.backend import BindContext, option_out_of_range
+from subgraphkit.errors import BackendUnavailableError
 from subgraphkit.logs import logger_of
 from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.library import tvm
@@ -55,13 +55,8 @@ def require_tunable(backend: str, options: Options) -> None:
             hint="pip install 'subgraphkit-tvm[tuning]', or leave the option tuning at 'none'.",
         )
     if options.tuning_dir is None:
-        raise OptionError(
-            "SGK112",
-            f"option 'tuning_dir' of backend {backend!r} is not given, expected a directory with "
-            "tuning='metaschedule'",
-            backend=backend,
-            option="tuning_dir",
-        )
+        wanted = "a directory with tuning='metaschedule'"
+        raise option_out_of_range(backend, "tuning_dir", "not given", wanted)
 
 
 def make_tuner(context: BindContext[Options]) -> Tune | None:

@@ -103,7 +103,7 @@ class GraphDraft:
             source = None
             if name in self.graph.constants:
                 source = Source((name,), lambda array: _dense(array, dims))
-            self.values[name] = self._tensor(dims, dtype, source)
+            self.values[name] = self.tensor(dims, dtype, source)
         return self.values[name]
 
     def view(self, name: str, dims: Dims) -> DraftTensor:
@@ -122,15 +122,11 @@ class GraphDraft:
     def filled(self, value: float, dims: Dims, dtype: DataType) -> DraftTensor:
         """Return a new constant with the same number everywhere."""
         source = Source((), lambda: np.full(dims, value, dtype.numpy))
-        return self._tensor(dims, dtype, source)
-
-    def derived(self, source: Source, dims: Dims, dtype: DataType) -> DraftTensor:
-        """Return a new constant made from others."""
-        return self._tensor(dims, dtype, source)
+        return self.tensor(dims, dtype, source)
 
     def like(self, tensor: DraftTensor, dims: Sequence[int] | None = None) -> DraftTensor:
         """Return a new tensor for a value that the model has no name for."""
-        return self._tensor(tensor.dims if dims is None else tuple(dims), tensor.dtype)
+        return self.tensor(tensor.dims if dims is None else tuple(dims), tensor.dtype)
 
     def reshaped(self, tensor: DraftTensor, dims: Dims) -> DraftTensor:
         """Return the same elements in another shape, in the same memory."""
@@ -138,14 +134,14 @@ class GraphDraft:
         if source is not None:
             make = source.make
             again = Source(source.names, lambda *arrays: _dense(make(*arrays), dims))
-            return self._tensor(dims, tensor.dtype, again)
-        return replace(self._tensor(dims, tensor.dtype), base=tensor.root)
+            return self.tensor(dims, tensor.dtype, again)
+        return replace(self.tensor(dims, tensor.dtype), base=tensor.root)
 
     def permuted(self, tensor: DraftTensor, order: Sequence[int]) -> DraftTensor:
         """Return the same elements with the axes in another order, in the same memory."""
         steps = [math.prod(tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))]
         return replace(
-            self._tensor(tuple(tensor.dims[axis] for axis in order), tensor.dtype, tensor.source),
+            self.tensor(tuple(tensor.dims[axis] for axis in order), tensor.dtype, tensor.source),
             base=tensor.root if tensor.source is None else None,
             strides=tuple(steps[axis] for axis in order),
         )
@@ -173,7 +169,8 @@ class GraphDraft:
             raise RefusedError("not_constant", f"input {name!r} must be constant for oneDNN")
         return found
 
-    def _tensor(self, dims: Dims, dtype: DataType, source: Source | None = None) -> DraftTensor:
+    def tensor(self, dims: Dims, dtype: DataType, source: Source | None = None) -> DraftTensor:
+        """Return a new tensor; a constant if there is a source of its data."""
         self._count += 1
         return DraftTensor(self._count - 1, dims, dtype, source)
 

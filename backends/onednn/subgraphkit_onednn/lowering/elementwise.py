@@ -20,6 +20,7 @@ _KINDS: Final[Mapping[str, tuple[str, Mapping[str, float]]]] = {
     "Abs": ("abs", {}),
     "Elu": ("elu", {"alpha": 1.0}),
     "Exp": ("exp", {}),
+    "Gelu": ("gelu", {}),
     "HardSigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
     "HardSwish": ("hard_swish", {}),
     "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
@@ -40,20 +41,13 @@ _CLIP_WITH_INPUTS: Final = 11
 
 @lowers(*_KINDS)
 def plain(draft: GraphDraft, node: Node) -> None:
-    """Lower an operator that oneDNN has under another name."""
+    """Lower an operator that oneDNN has under another name; it has the exact GELU alone."""
+    exact = node.attribute("approximate", "none") == "none"
+    require(exact, "attribute", "oneDNN computes GELU with erf, not with tanh")
     kind, defaults = _KINDS[node.op_type]
     attributes = {name: float(node.attribute(name, value)) for name, value in defaults.items()}
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     draft.add(kind, [x], y, **attributes)
-
-
-@lowers("Gelu")
-def gelu(draft: GraphDraft, node: Node) -> None:
-    """Lower the exact GELU; oneDNN has no other."""
-    exact = node.attribute("approximate", "none") == "none"
-    require(exact, "attribute", "oneDNN computes GELU with erf, not with tanh")
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    draft.add("gelu", [x], y)
 
 
 @lowers("Reciprocal")
@@ -155,11 +149,9 @@ def power(draft: GraphDraft, node: Node) -> None:
     beta = float(np.asarray(exponent).astype(np.float32).reshape(()))
     require(beta in _EXPONENTS, "attribute", f"oneDNN has no kernel for exponent {beta}")
     if beta < 0:
-        draft.add("divide", [draft.filled(1.0, x.dims, x.dtype), x], y)
-    elif beta < 1:
-        draft.add("sqrt", [x], y)
+        reciprocal(draft, node)
     else:
-        draft.add("square", [x], y)
+        draft.add("sqrt" if beta < 1 else "square", [x], y)
 
 
 @lowers("PRelu")

@@ -44,8 +44,8 @@ def folded_into_convolution(draft: GraphDraft, node: Node, y: DraftTensor) -> bo
         return np.ascontiguousarray(beta + before * factor, np.float32)
 
     old_names = bias[0].source.names if bias and bias[0].source is not None else ()
-    scaled = draft.derived(Source((*w.source.names, *statistics), weights), w.dims, w.dtype)
-    shifted = draft.derived(Source((*statistics, *old_names), shifts), (w.dims[0],), w.dtype)
+    scaled = draft.tensor(w.dims, w.dtype, Source((*w.source.names, *statistics), weights))
+    shifted = draft.tensor(w.dims[:1], w.dtype, Source((*statistics, *old_names), shifts))
     draft.operations[place] = replace(
         operation, inputs=(x, scaled, shifted), outputs=(y,), node=operation.node
     )

@@ -176,12 +176,9 @@ def global_pool(draft: GraphDraft, node: Node) -> None:
     _require_rank(x, "pools")
     spatial = x.dims[2:]
     ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
-    windows = Windows(spatial, ones, ones, zeros, zeros)
-    if node.op_type == "GlobalMaxPool":
-        draft.add("max_pool", [x], y, kernel=spatial, **_geometry(windows))
-    else:
-        geometry = _geometry(windows, dilates=False)
-        draft.add("avg_pool", [x], y, kernel=spatial, exclude_pad=True, **geometry)
+    is_max, windows = node.op_type == "GlobalMaxPool", Windows(spatial, ones, ones, zeros, zeros)
+    geometry = _geometry(windows, dilates=is_max) | ({} if is_max else {"exclude_pad": True})
+    draft.add("max_pool" if is_max else "avg_pool", [x], y, kernel=spatial, **geometry)
 
 
 def _pool(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, Windows]:
