@@ -94,17 +94,15 @@ POWERS: Final[Mapping[float, tuple[Block, float]]] = {
 def power(site: Site) -> Made:
     """Raise to a power; the result has the type of the base."""
     base, exponent = site.dtype(0), site.dtype(1)
-    if base is None or exponent is None or base.kind in "iu":
-        return arrayed(site, legacy_aligned(site, _power_any))
-    value = site.constant(1)
+    is_known = base is not None and exponent is not None and base.kind not in "iu"
+    value = site.constant(1) if is_known else None
     if value is not None and value.size == 1 and value.ndim <= (site.rank() or 0):
         known = POWERS.get(float(value.reshape(-1)[0]))
         if known is not None:
             site.absorb(1)
             return elementwise_kernel(site, *known)
-    if base == exponent:
-        return arrayed(site, legacy_aligned(site, np.power))
-    return arrayed(site, legacy_aligned(site, _power_any))
+    function = np.power if is_known and base == exponent else _power_any
+    return arrayed(site, legacy_aligned(site, function))
 
 
 def _power_any(base: Array, exponent: Array) -> Any:

@@ -40,7 +40,7 @@ def if_(site: Site) -> Made:
 @kernel("Loop", aliases=True)
 def loop(site: Site) -> Made:
     """Run a body a number of times or until it says stop; collect what it hands out."""
-    body, places = site.body("body")
+    body, _ = site.body("body")
     carried = max(0, len(site.node.inputs) - 2)
     has_count, has_condition = site.has(0), site.has(1)
     given = site.input_count
@@ -49,8 +49,7 @@ def loop(site: Site) -> Made:
     most = output_limit(site.scope)
 
     def compute(*values: Any) -> tuple[Any, ...]:
-        operands, captured = values[:given], values[given:]
-        outer = [captured[place] for place in places]
+        operands, outer = values[:given], values[given:]
         count = int(operands[0].item()) if has_count else None
         condition: Any = operands[1] if has_condition else np.array(True)  # noqa: FBT003 (data, not a switch)
         states = [*operands[2:], *(None,) * (carried - len(operands[2:]))]
@@ -146,14 +145,14 @@ class _Scan:
 @kernel("Scan", since=9, aliases=True)
 def scan(site: Site) -> Made:
     """Run a body over slices of arrays, carrying state."""
-    body, places = site.body("body")
+    body, _ = site.body("body")
     count = site.input_count
     states = count - site.attribute("num_scan_inputs")
     scanning = _Scan(site, body, states)
 
     def compute(*values: Any) -> tuple[Any, ...]:
-        outer = [values[count + place] for place in places]
-        results: tuple[Any, ...] = scanning.run(values[:states], values[states:count], outer)
+        results: tuple[Any, ...]
+        results = scanning.run(values[:states], values[states:count], values[count:])
         return results
 
     return _single(compute, site.output_count)
@@ -162,15 +161,14 @@ def scan(site: Site) -> Made:
 @kernel("Scan", until=8, aliases=True)
 def scan_8(site: Site) -> Made:
     """Scan every example of a batch; inputs may be shorter than the longest of the batch."""
-    body, places = site.body("body")
+    body, _ = site.body("body")
     count = len(site.node.inputs)
     states = count - 1 - site.attribute("num_scan_inputs")
     scanning = _Scan(site, body, states)
     scanning.in_backwards = _full(site.ints("directions"), scanning.input_count)
 
     def compute(lengths: Array | None, *values: Any) -> tuple[Any, ...]:
-        operands, captured = values[: count - 1], values[count - 1 :]
-        outer = [captured[place] for place in places]
+        operands, outer = values[: count - 1], values[count - 1 :]
         size = operands[states].shape[1]
         rows = []
         for example in range(operands[0].shape[0]):
@@ -195,13 +193,12 @@ def _filled_up(value: Array, size: int, is_collected: bool) -> Array:  # noqa: F
 @kernel("SequenceMap", aliases=True)
 def sequence_map(site: Site) -> Made:
     """Run a body on every element of a sequence; further sequences go along with it."""
-    body, places = site.body("body")
+    body, _ = site.body("body")
     count = site.input_count
     output_count = site.output_count
 
     def compute(*values: Any) -> tuple[Any, ...]:
-        outer = [values[count + place] for place in places]
-        first, others = values[0], values[1:count]
+        first, others, outer = values[0], values[1:count], values[count:]
         lengths = [len(value) for value in values[:count] if isinstance(value, list)]
         if len(set(lengths)) > 1:
             raise ValueError(f"the sequences have lengths {lengths}, expected the same")

@@ -93,12 +93,8 @@ def _versions(domain: str, op_type: str, opset: int) -> tuple[Any, ...]:
     if is_foreign(domain, op_type):
         return (schema_of(op_type),)
     own = defs.get_schema(op_type, opset, domain)
-    return (own, *(s for s in _history(domain, op_type) if s.since_version != own.since_version))
-
-
-@lru_cache(maxsize=1024)
-def _history(domain: str, op_type: str) -> tuple[Any, ...]:
-    return tuple(_schemas().get((domain, op_type), ()))
+    others = _schemas().get((domain, op_type), ())
+    return (own, *(one for one in others if one.since_version != own.since_version))
 
 
 @lru_cache(maxsize=1)

@@ -204,11 +204,6 @@ def _write(x: Array, index: Any, updates: Array) -> None:
     x[index] = updates
 
 
-def _require_shape(updates: Array, expected: tuple[int, ...]) -> None:
-    if updates.shape != expected:
-        raise ValueError(f"the updates have shape {updates.shape}, expected {expected}")
-
-
 _UPDATES: dict[str, Update] = {
     "none": _write,
     "add": np.add.at,
@@ -218,31 +213,22 @@ _UPDATES: dict[str, Update] = {
 }
 
 
-@kernel("ScatterElements", since=11)
+@kernel("ScatterElements", "ScatterND", since=11)
 @kernel("Scatter", since=9, until=10)
-def scatter_elements(site: Site) -> Made:
-    """Write one element per index along an axis."""
-    axis = site.attribute("axis", 0)
+def scatter(site: Site) -> Made:
+    """Write one element per index along an axis, or slices by tuples of indices at the end."""
+    axis, by_tuples = site.attribute("axis", 0), site.node.op_type == "ScatterND"
     update = _UPDATES[site.attribute("reduction", "none")]
 
     def compute(x: Array, indices: Array, updates: Array) -> Array:
-        _require_shape(updates, indices.shape)
+        wanted = indices.shape
+        if by_tuples:
+            wanted = (*wanted[:-1], *x.shape[wanted[-1] :])
+        if updates.shape != wanted:
+            raise ValueError(f"the updates have shape {updates.shape}, expected {wanted}")
         y = x.copy()
-        update(y, grid_index(indices, axis), updates)
-        return y
-
-    return compute
-
-
-@kernel("ScatterND", since=11)
-def scatter_nd(site: Site) -> Made:
-    """Write slices by tuples of indices in the last axis."""
-    update = _UPDATES[site.attribute("reduction", "none")]
-
-    def compute(x: Array, indices: Array, updates: Array) -> Array:
-        _require_shape(updates, (*indices.shape[:-1], *x.shape[indices.shape[-1] :]))
-        y = x.copy()
-        update(y, columns(indices, x.ndim), updates)
+        index = columns(indices, x.ndim) if by_tuples else grid_index(indices, axis)
+        update(y, index, updates)
         return y
 
     return compute

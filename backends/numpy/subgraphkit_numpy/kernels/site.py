@@ -82,15 +82,11 @@ class Site:
 
     def rank(self, index: int = 0) -> int | None:
         """Return the number of axes of an input, or None if it is not known."""
-        type_ = self.node.input_type(index)
-        known = self.scope.trusts_shapes and isinstance(type_, TensorType)
-        return type_.rank if known and isinstance(type_, TensorType) else None
+        return self._static_rank(self.node.input_type(index))
 
-    def output_rank(self, index: int = 0) -> int | None:
-        """Return the number of axes of an output, or None if it is not known."""
-        type_ = self.node.output_type(index)
-        known = self.scope.trusts_shapes and isinstance(type_, TensorType)
-        return type_.rank if known and isinstance(type_, TensorType) else None
+    def output_rank(self) -> int | None:
+        """Return the number of axes of the first output, or None if it is not known."""
+        return self._static_rank(self.node.output_type())
 
     def shape(self, index: int = 0) -> tuple[int, ...] | None:
         """Return the shape of an input, or None if a dimension is not known."""
@@ -99,6 +95,10 @@ class Site:
     def output_shape(self, index: int = 0) -> tuple[int, ...] | None:
         """Return the shape of an output, or None if a dimension is not known."""
         return self._static_shape(self.node.output_type(index))
+
+    def _static_rank(self, type_: ValueType | None) -> int | None:
+        trusts = self.scope.trusts_shapes and isinstance(type_, TensorType)
+        return type_.rank if trusts and isinstance(type_, TensorType) else None
 
     def _static_shape(self, type_: ValueType | None) -> tuple[int, ...] | None:
         if not self.scope.trusts_shapes or not isinstance(type_, TensorType):
