@@ -177,8 +177,8 @@ def _clip(site: Site, low: Array | None, high: Array | None) -> Made:
     if low is None and high is None:
         return Same()
     if site.dtype() in FLOATS:
-        low, high = -inf if low is None else low, inf if high is None else high
-        return elementwise_kernel(site, elementwise.clip(low, high), 0.2)
+        block = elementwise.clip(-inf if low is None else low, inf if high is None else high)
+        return elementwise_kernel(site, block, 0.2)
     return partial(_clip_any, low=low, high=high)
 
 

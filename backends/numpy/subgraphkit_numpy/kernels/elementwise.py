@@ -26,7 +26,7 @@ import numpy as np
 from subgraphkit_numpy.kernels.registry import Array
 from subgraphkit_numpy.parallel import cut, share, thread_count
 
-Block = Callable[[Array, Array], None]
+Block = Callable[[Array, Array], object]
 """Writes a function of every element of its first argument to its second."""
 
 BLOCK: Final = 1 << 17

@@ -6,7 +6,7 @@ everything bound: attributes, constants, choices of dtype. What runs later is th
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,7 @@ Made = Kernel | Same | Known | Callable[..., Any]
 
 Factory = Callable[[Site], Made]
 """Makes the kernel of one node."""
+_Factory = TypeVar("_Factory", bound=Factory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,13 @@ def kernel(
     domain: str = "",
     aliases: bool = False,
     is_random: bool = False,
-) -> Callable[[Factory], Factory]:
+) -> Callable[[_Factory], _Factory]:
     """Register the decorated factory for operators.
 
     ``since``: First opset version the factory is right for.
     """
 
-    def register(factory: Factory) -> Factory:
+    def register(factory: _Factory) -> _Factory:
         for op_type in op_types:
             entry = Implementation(factory, since, until, aliases, is_random)
             _ENTRIES.setdefault((domain, op_type), []).append(entry)
