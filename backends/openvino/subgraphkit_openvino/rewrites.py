@@ -142,11 +142,14 @@ def cover_other_axes(model: Any) -> None:
 
 
 def repeat_along_new_axes(model: Any) -> None:
-    """Repeat by counts known when running as a spread along new axes; Tile reads elsewhere."""
+    """Repeat what is known when running, as a spread along new axes; Tile reads elsewhere."""
     ops = library.runtime().opset13
     for op in _operations(model):
         counts = op.input_value(1) if op.get_type_name() == "Tile" else None
-        if counts is None or counts.get_node().get_type_name() == "Constant":
+        if counts is None:
+            continue
+        is_stored = counts.get_node().get_type_name() == "Constant"
+        if is_stored and op.input(0).get_partial_shape().is_static:
             continue
         data, rank = op.input_value(0), op.output(0).get_partial_shape().rank.get_length()
         ones, last = ops.constant(np.ones((rank, 1), np.int64)), ops.constant([-1])

@@ -26,6 +26,7 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = {
     "BitShift": "shifts without a sign, and saturates instead of dropping bits",
     "DFT": "is exact to four digits only",
     "DynamicQuantizeLinear": "rounds half a step the other way",
+    "LpNormalization": "adds to the norm, so that small rows stay smaller",
     "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
     "ReduceMax": "starts from the least finite number, so that infinities are lost",
     "ReduceMin": "starts from the greatest finite number, so that infinities are lost",

@@ -168,6 +168,10 @@ def _variadic(node: Node) -> str:
 
 
 def _pad(node: Node) -> str:
+    for reader in node.consumers():
+        is_same = reader.attribute("auto_pad", "NOTSET").startswith("SAME")
+        if (is_same and not is_fixed(node)) or reader.op_type == "ConvTranspose":
+            return "padding before other padding, with which OpenVINO joins it wrongly"
     if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND] or node.is_constant(_SUMMAND):
         return ""
     return "a value known when running, in place of which OpenVINO pads with anything"
