@@ -120,6 +120,10 @@ def _sum_of_bytes(settings: Mapping[str, str]) -> float:
     return float(compiled([np.full((1, 64, 4, 4), ends[1])])[0].max())
 
 
+_NEAREST: Final = 0x3F81
+"""The bits of 1.0078125, the bfloat16 nearest to 1.005."""
+
+
 @lru_cache(maxsize=1)
 def rounds_to_bfloat16() -> bool:
     """Say whether the processor rounds float32 to the nearest bfloat16.
@@ -131,8 +135,8 @@ def rounds_to_bfloat16() -> bool:
     x = openvino.opset13.parameter([1], openvino.Type.f32)
     made = openvino.opset13.convert(x, "bf16")
     compiled = core().compile_model(openvino.Model([made], [x]), "CPU", {})
-    nearest = np.float32([1.0078125]).view(np.uint16)[1]
-    return bool(compiled([np.float32([1.005])])[0].view(np.uint16)[0] == nearest)
+    given = np.array([1.005], np.float32)
+    return bool(compiled([given])[0].view(np.uint16)[0] == _NEAREST)
 
 
 def devices() -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
     if node.op_type == "Resize" and attributes.get("axes"):
         attributes["axes"] = [axis % len(node.shape(0) or ()) for axis in attributes["axes"]]
-    prepare = _PREPARATIONS.get(node.op_type, lambda *inputs: inputs)
+    prepare: Callable[..., Any] = _PREPARATIONS.get(node.op_type, lambda *inputs: inputs)
     if node.op_type == "GridSample":  # which has other words for its modes up to opset 19
         attributes["mode"] = _MODES.get(attributes["mode"], attributes["mode"])
         compute = _sampled(compute)
