@@ -8,9 +8,13 @@ from typing import Any, Final
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.types import TensorType
+from subgraphkit.types import Dim, TensorType
 
 _WINDOWS: Final = frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"})
+_EMPTYING: Final = frozenset((
+    "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "If", "Loop", "NonMaxSuppression",
+    "NonZero", "Pad", "Range", "Resize", "Scan", "SequenceAt", "Slice", "Split", "Tile", "TopK",
+))  # fmt: skip
 _FEW: Final = 1 << 14
 """Elements of all inputs up to which a window may well be wider than what it goes over."""
 
@@ -59,9 +63,27 @@ class RegionFallback:
         return self.has_open() if 0 in sizes else sum(sizes) <= _FEW and self.has_open(_WINDOWS)
 
     def has_open(self, op_types: Collection[str] | None = None) -> bool:
-        """Say whether the first input of an operator, of these or of any, has an open size."""
+        """Say whether an input of an operator, of these or of any, has an open size."""
         members = self._subgraph.members
         return any(_is_open(one) for one in members if op_types is None or one.op_type in op_types)
+
+    @staticmethod
+    def emptied_by(node: Node) -> Node | None:
+        """Return what may leave nothing of something in front of a node that is of open size.
+
+        No look at what is fed to a region tells of that, so claims ask.
+        """
+        graph = node.graph
+        fed = {size for name in graph.inputs for size in graph.shape(name) or () if size}
+        waiting, seen = [node] * _is_open(node), {node.id}
+        for one in waiting:
+            if one.op_type in _EMPTYING:
+                return one
+            unknown = (p for p in range(len(one.inputs)) if _open_sizes(one, p) - fed)
+            makers = {maker.id: maker for maker in map(one.producer, unknown) if maker}
+            waiting += [maker for at, maker in makers.items() if at not in seen]
+            seen |= makers.keys()
+        return None
 
     def run_instead(
         self, error: Exception, inputs: Sequence[Any], outputs: Sequence[Any] | None
@@ -100,9 +122,15 @@ class RegionFallback:
 
 
 def _is_open(node: Node) -> bool:
-    type_ = node.input_type(0) if node.inputs else None
-    shape = type_.shape if isinstance(type_, TensorType) else ()
-    if node.op_type == "ReduceMean" and shape:
+    if node.op_type == "ReduceMean" and (shape := node.shape(0)):
         axes = node.attribute("axes", node.constant(1))
-        shape = shape if axes is None or not len(axes) else tuple(shape[axis] for axis in axes)
-    return shape is None or not all(isinstance(size, int) for size in shape)
+        if axes is not None and len(axes):
+            return not all(isinstance(shape[axis], int) for axis in axes)
+    return any(_open_sizes(node, place) for place in range(len(node.inputs)))
+
+
+def _open_sizes(node: Node, place: int) -> set[Dim]:
+    """Return the sizes of an input that are not known; None of a rank that is not."""
+    type_ = node.input_type(place)
+    shape = type_.shape if isinstance(type_, TensorType) else ()
+    return {size for size in ((None,) if shape is None else shape) if not isinstance(size, int)}

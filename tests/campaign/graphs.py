@@ -68,10 +68,12 @@ class Graphs(Mutants):
         if found is None:
             return Outcome("ran", "judged")
         model = onnx.load_from_string(models.model_of(case))
-        tried = Path(answers).name.partition("-")[0]
-        if "nan" in found and self.excuses_nan(model, case, tried):
+        operators, tried = _operators(model), Path(answers).name.partition("-")[0]
+        # some libraries begin a maximum with the least finite number, as their pages say
+        begins_finite = "MaxPool" in operators and "-inf" in found and "-3.40282347e+38" in found
+        if begins_finite or ("nan" in found and self.excuses_nan(model, case, tried)):
             return None
-        return Outcome("wrong", _operators(model)[:80], f"{who}: {found}")
+        return Outcome("wrong", operators[:80], f"{who}: {found}")
 
     def smaller(self, case: Case) -> Iterator[Case]:
         model, feeds = onnx.load_from_string(models.model_of(case)), models.feeds_of(case)

@@ -29,11 +29,10 @@ def named(text: str) -> list[str]:
 MOVING: Final = frozenset(
     named(
         "Compress Concat ConcatFromSequence DepthToSpace Dropout Expand Flatten Gather "
-        "GatherElements GatherND GlobalMaxPool Identity If Max MaxPool MaxUnpool Min Neg "
-        "Abs Optional OptionalGetElement Pad Relu Reshape ReverseSequence Scatter "
-        "ReduceMax ReduceMin SequenceAt SequenceConstruct SequenceErase SequenceInsert "
-        "Slice SpaceToDepth Split SplitToSequence Squeeze Tile TensorScatter TopK "
-        "Transpose Trilu Unique Unsqueeze Where"
+        "GatherElements GatherND GlobalMaxPool Identity If Max MaxPool MaxUnpool Min Neg Abs "
+        "Optional OptionalGetElement Pad Relu Reshape ReverseSequence Scatter ReduceMax ReduceMin "
+        "SequenceAt SequenceConstruct SequenceErase SequenceInsert Slice SpaceToDepth Split "
+        "SplitToSequence Squeeze Tile TensorScatter TopK Transpose Trilu Unique Unsqueeze Where"
     )
 )
 """Operators that compute no new numbers."""
@@ -41,6 +40,7 @@ MOVING: Final = frozenset(
 NOT_HEARD: Final = {
     **dict.fromkeys(("RNN", "GRU", "LSTM"), "ignores sequence_lens, layout, clip and activations"),
     "BatchNormalization": "trains before opset 14, where one output means inference",
+    "Clip": "lets infinity pass where a bound is left out",
     "ConvTranspose": "lays the filters of groups, and dilations, out otherwise",
     "Erf": "computes float64 in float32 and rounds integers",
     "Loop": "runs no round without a condition, and joins what rounds make",

@@ -302,7 +302,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Hardmax": _hardmax,
     "Gelu": _ignoring("approximate", "none"),
     "GridSample": _always("it reads what is beyond the edge"),
-    "SpaceToDepth": _ignoring("mode", "DCR"),
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
     "Pad": _padded,
     "QLinearMatMul": _stacked,
     "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),

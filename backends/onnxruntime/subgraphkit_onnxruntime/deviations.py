@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx.parser
 
+from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.library import onnxruntime
@@ -23,6 +24,9 @@ def deviation(node: Node) -> str:
     """Return what is wrong with ONNX Runtime's way of running a node; empty if nothing is known."""
     if node.domain:
         return ""
+    maker = RegionFallback.emptied_by(node) if node.op_type in FAILS_ON_NOTHING else None
+    if maker is not None:
+        return f"of nothing, which {maker.op_type} may leave, it makes 0, fails or ends the process"
     check = _CHECKS.get(node.op_type)
     return check(node) if check is not None else ""
 
@@ -80,9 +84,14 @@ _FARTHEST: Final = [np.iinfo(np.int32).max, np.iinfo(np.int64).max]
 _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
 _LARGEST_FACTOR: Final = 64
+ENDS_ON_NOTHING: Final = frozenset(
+    {"Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN", "ReduceMean"}
+)
+"""Operators that end the process where they are fed nothing, or make 0 of it."""
+FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
 _BATCH: Final = 1
 _PLANE: Final = 2
-_WHOLE: Final = ("Einsum", "Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+_WHOLE: Final = ("Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare")
 _EMPTY: Final = (
     *("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "LRN"),
     *("InstanceNormalization", "LayerNormalization", "RMSNormalization"),
@@ -112,10 +121,6 @@ def _cast(node: Node) -> str:
     if made is DataType.STRING and node.dtype(0).label.startswith(("bfloat", "double", "float")):
         return "fractions are written with eight digits, from which others are read"
     return ""
-
-
-def _non_zero(node: Node) -> str:
-    return "" if node.shape(0) else "a scalar is taken for a vector of one"
 
 
 def _conv_integer(node: Node) -> str:
@@ -212,6 +217,12 @@ def _scan(node: Node) -> str:
     if any(getattr(body.types.get(name), "shape", None) is None for name in body.outputs):
         return "a body of which the rank of a result is not known before running"
     return ""
+
+
+def _einsum(node: Node) -> str:
+    if any(0 in (node.shape(place) or ()) for place in range(len(node.inputs))):
+        return "products of nothing end the process"
+    return _int64_through_double(node)
 
 
 def _scatter(node: Node) -> str:
@@ -327,11 +338,12 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "ConvInteger": _conv_integer,
     "DequantizeLinear": _dequantize,
     "Div": _division,
+    "Einsum": _einsum,
     **dict.fromkeys(("GRU", "LSTM"), _gates),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
     "MaxUnpool": _max_unpool,
-    "NonZero": _non_zero,
+    "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
     "ReduceMean": _mean,

@@ -19,6 +19,7 @@ from subgraphkit.backend import (
     fill_buffers,
 )
 from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_onnxruntime.deviations import ENDS_ON_NOTHING
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.settings import SessionSettings
 from subgraphkit_onnxruntime.tensors import (
@@ -38,9 +39,6 @@ _OF_VALUES: Final = re.compile(
     r"|\b([Dd]imensions?|channels|axis)\b"
 )
 """How it puts it that fed values or shapes do not fit, where it says only that a node failed."""
-
-_ENDS_ON_NOTHING: Final = frozenset({"GRU", "InstanceNormalization", "LSTM", "RNN", "ReduceMean"})
-"""Operators that end the process where they are fed nothing, or make 0 of it."""
 
 _IN_PLACE: Final = frozenset(
     {"GroupQueryAttention", "ScatterElements", "ScatterND", "TensorScatter"}
@@ -75,7 +73,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
     ) -> None:
         self._profiled = profiled
         self._fallback = fallback
-        self._ends_on_nothing = fallback.has_open(_ENDS_ON_NOTHING)
+        self._ends_on_nothing = fallback.has_open(ENDS_ON_NOTHING)
         self._session = session
         self._weights = weights
         self._facts = facts

@@ -63,8 +63,8 @@ _MOVING: Final = frozenset(
     {
         *("Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand"),
         *("EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "OneHot"),
-        *("Pad", "Reshape", "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
-        *("Transpose", "Trilu", "Unsqueeze", "Where"),
+        *("Pad", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
+        *("Transpose", "Unsqueeze", "Where"),
     }
 )
 """Operators that move numbers about; exact up to 32 bits."""
@@ -79,7 +79,8 @@ _EXACT_IN_INT32: Final = frozenset(
 
 _EXACT_IF_SMALL: Final = _EXACT_IN_INT32 | {
     *("Clip", "CumSum", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"),
-    *("Pow", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Relu", "Sum"),
+    *("Pow", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Relu"),
+    *("ReverseSequence", "Sum", "Trilu"),
 }
 
 _QUANTISED: Final = frozenset(

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from subgraphkit.backend import Refusal
+from subgraphkit.backend import Refusal, RegionFallback
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_openvino.bodies import body_graphs
@@ -17,7 +17,7 @@ from subgraphkit_openvino.geometry import pool_problem, resize_problem
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
-from subgraphkit_openvino.uses import USES, is_fixed
+from subgraphkit_openvino.uses import MOVES, USES, is_fixed
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),
@@ -99,7 +99,8 @@ def _types(node: Node) -> Refusal | None:
 
 def _empty(node: Node) -> Refusal | None:
     """Refuse tensors without elements; maxima over none are wrong, and nothing is gained."""
-    data = (*node.inputs[: node.op_type != "Concat"], *node.outputs)
+    read = {"Concat": 0, "Einsum": len(node.inputs)}.get(node.op_type, 1)
+    data = (*node.inputs[:read], *node.outputs)
     if any(0 in (node.graph.shape(name) or ()) for name in data if name):
         return Refusal("shape", "tensors without elements are left to others")
     return None
@@ -121,6 +122,10 @@ def _operator(node: Node) -> Refusal | None:
     otherwise = _OUT_OF_LINE.get(node.qualified_op_type)
     if otherwise is not None:
         return Refusal("op_unsupported", f"OpenVINO {otherwise}")
+    maker = RegionFallback.emptied_by(node) if node.op_type in _MADE_UP else None
+    if maker is not None:
+        text = f"what {maker.op_type} may leave nothing of, of which OpenVINO makes numbers"
+        return Refusal("shape", text)
     problem = _PROBLEMS.get(node.qualified_op_type)
     found = problem(node) if problem is not None else ""
     return Refusal("attribute", found) if found else None
@@ -215,6 +220,11 @@ def _cast(node: Node) -> str:
     return "what was rounded to a half just before, which OpenVINO leaves out"
 
 
+def _clip(node: Node) -> str:
+    is_bounded = node.opset >= _BOUNDS_AS_INPUTS or node.attributes.keys() >= {"min", "max"}
+    return "" if is_bounded else "no bound on one side, where OpenVINO lets infinity pass"
+
+
 def _non_zero(node: Node) -> str:
     cast = _cast_before(node)
     while cast is not None:
@@ -228,7 +238,7 @@ def _non_zero(node: Node) -> str:
 def _cast_before(node: Node) -> Node | None:
     """Return the cast that made what a node reads, if it was only moved since."""
     maker = node.producer(0)
-    while maker is not None and maker.op_type in _MOVES:
+    while maker is not None and maker.op_type in MOVES - {"Cast"}:
         maker = maker.producer(0)
     return maker if maker is not None and maker.op_type in {"Cast", "CastLike"} else None
 
@@ -240,11 +250,6 @@ def _p_relu(node: Node) -> str:
     if node.constant(1) is not None:
         return ""
     return "slopes that are computed, which OpenVINO may apply to numbers above 0 as well"
-
-
-def _einsum(node: Node) -> str:
-    is_empty = any(0 in (node.shape(place) or ()) for place in range(len(node.inputs)))
-    return "sums of nothing, for which OpenVINO fails to compile" if is_empty else ""
 
 
 def _mod(node: Node) -> str:
@@ -331,23 +336,19 @@ def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:
     return Refusal("op_unsupported", "the graph asks for NaN later, which OpenVINO loses here")
 
 
+_MADE_UP: Final = frozenset({"GlobalAveragePool", "GlobalMaxPool", "GridSample", "ReduceMean"})
 _LOSES_INFINITY: Final = frozenset({"ReduceMax", "ReduceMin"})
 _FLOATS: Final = frozenset(
     {DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE, DataType.UNDEFINED}
 )
 _HALVES: Final = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
-_MOVES: Final = frozenset(
-    {
-        *("Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze"),
-        *("Transpose", "Unsqueeze"),
-    }
-)
 _QUERY_KEY_VALUE: Final = ("Q", "K", "V")
 _PLAIN_ATTENTION: Final = frozenset(
     {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
 )
 _LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
 _AXES: Final = 3
+_BOUNDS_AS_INPUTS: Final = 11
 _ZERO: Final = 2
 _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
@@ -358,10 +359,10 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Attention": _attention,
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), pool_problem),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
+    "Clip": _clip,
     "GroupNormalization": _group_normalization,
     "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
     **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),
-    "Einsum": _einsum,
     "MatMul": _mat_mul,
     "Mod": lambda node: _mod(node) or USES["Mod"](node),
     "NonZero": _non_zero,

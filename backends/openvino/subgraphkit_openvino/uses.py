@@ -56,7 +56,7 @@ def _behind_state(node: Node) -> str:
     if other is not None and any(size != 1 for size in other):
         return ""
     name, maker = node.inputs[0], node.producer(0)
-    while maker is not None and maker.op_type in _MOVES:
+    while maker is not None and maker.op_type in MOVES:
         name, maker = maker.inputs[0], maker.producer(0)
     if maker is None or maker.op_type not in _RECURRENT or name == maker.outputs[0]:
         return ""
@@ -66,9 +66,13 @@ def _behind_state(node: Node) -> str:
 
 
 def _padded_point(node: Node) -> str:
-    """Refuse strides of a filter of one element over padding: they move in front of the padding."""
+    """Refuse padding wider than a window, and strides of one element, which go in front of it."""
     filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or (None,)
     strides, pads = node.attribute("strides", None) or (), node.attribute("pads", None) or ()
+    steps = tuple(node.attribute("dilations", None) or (1,) * len(pads))
+    for pad, step, taps in zip(pads, steps * 2, filters[_CHANNELS:] * 2, strict=False):
+        if isinstance(taps, int) and pad > (taps - 1) * step + 1:
+            return "padding wider than a window, for which OpenVINO reads what lies beside"
     if not any(pads) or all(one == 1 for one in strides):
         return ""
     if any(isinstance(size, int) and size > 1 for size in filters[_CHANNELS:]):
@@ -78,11 +82,11 @@ def _padded_point(node: Node) -> str:
 
 def _conv_transpose(node: Node) -> str:
     sizes = (node.shape(0) or (None,))[_CHANNELS:]
-    if not node.attribute("auto_pad", "").startswith("SAME"):
-        return ""
+    is_same = node.attribute("auto_pad", "").startswith("SAME")
     if node.attribute("output_shape", None):
-        return "padding to a stated shape, which OpenVINO puts on the other side"
-    if all(isinstance(size, int) for size in sizes):
+        odd = is_same or node.attribute("group", 1) > 1 or node.attribute("output_padding", None)
+        return "" if is_fixed(node) and not odd else "a stated shape, which OpenVINO pads otherwise"
+    if not is_same or all(isinstance(size, int) for size in sizes):
         return ""
     return "padding to the same size of an open size, which OpenVINO leaves out"
 
@@ -141,8 +145,6 @@ def _grid_sample(node: Node) -> str:
 
 
 def _dequantize(node: Node) -> str:
-    if node.dtype(1) is DataType.BFLOAT16 and node.dtype(0) is DataType.INT32:
-        return "int32 in bfloat16, for which OpenVINO fails to compile"
     is_open = node.attribute("block_size", 0) and not is_fixed(node)
     return "blocks along an open size, with which OpenVINO fails to run" if is_open else ""
 
@@ -172,9 +174,13 @@ def _pad(node: Node) -> str:
         is_same = reader.attribute("auto_pad", "NOTSET").startswith("SAME")
         if (is_same and not is_fixed(node)) or reader.op_type == "ConvTranspose":
             return "padding before other padding, with which OpenVINO joins it wrongly"
-    if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND] or node.is_constant(_SUMMAND):
+    if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND]:
         return ""
-    return "a value known when running, in place of which OpenVINO pads with anything"
+    value = node.constant(_SUMMAND)
+    if value is None:
+        return "a value known when running, in place of which OpenVINO pads with anything"
+    is_rounded = value.dtype.kind == "i" and (value.astype(np.float32) != value).any()
+    return "a value that OpenVINO rounds to the 24 bits of float32" if is_rounded else ""
 
 
 def _recurrent(node: Node) -> str:
@@ -240,10 +246,10 @@ _SOFTMAX_OF_ONE_AXIS: Final = 13
 """The operator set from which on Softmax goes along one axis."""
 
 _RECURRENT: Final = ("GRU", "LSTM", "RNN")
-_MOVES: Final = frozenset(
+MOVES: Final = frozenset(
     {
-        *("Cast", "Concat", "Dropout", "Expand", "Gather", "Identity", "Reshape", "Slice"),
-        *("Squeeze", "Unsqueeze"),
+        *("Cast", "Concat", "Dropout", "Expand", "Flatten", "Gather", "Identity", "Reshape"),
+        *("Slice", "Squeeze", "Transpose", "Unsqueeze"),
     }
 )
 """Operators across which a layout is carried."""

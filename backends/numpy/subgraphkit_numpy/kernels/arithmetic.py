@@ -155,12 +155,11 @@ def mean(site: Site) -> Made:
 def clip_by_attributes(site: Site) -> Made:
     """Limit values to a range given by attributes."""
     dtype = site.dtype() or np.dtype(np.float32)
-    low, high = site.attribute("min"), site.attribute("max")
-    return _clip(
-        site,
-        None if low is None else np.asarray(low, dtype),
-        None if high is None else np.asarray(high, dtype),
-    )
+    largest = np.finfo(np.float32).max
+    ends = site.attribute("min", -largest), site.attribute("max", largest)
+    with np.errstate(over="ignore"):
+        low, high = (np.float32(end).astype(dtype) for end in ends)
+    return _clip(site, low, high)
 
 
 @kernel("Clip", since=11)
@@ -174,15 +173,18 @@ def clip(site: Site) -> Made:
 
 
 def _clip(site: Site, low: Array | None, high: Array | None) -> Made:
-    if low is None and high is None:
-        return Same()
-    if site.dtype() in FLOATS:
-        block = elementwise.clip(-inf if low is None else low, inf if high is None else high)
-        return elementwise_kernel(site, block, 0.2)
+    dtype = site.dtype()
+    if dtype in FLOATS:
+        ends = np.finfo(dtype)
+        lower, upper = ends.min if low is None else low, ends.max if high is None else high
+        return elementwise_kernel(site, elementwise.clip(lower, upper), 0.2)
     return partial(_clip_any, low=low, high=high)
 
 
 def _clip_any(x: Array, low: Array | None = None, high: Array | None = None) -> Array:
+    if x.dtype.kind == "f":  # infinity is beyond bounds that are left out as well
+        ends = np.finfo(x.dtype)
+        low, high = ends.min if low is None else low, ends.max if high is None else high
     raised = x if low is None else np.maximum(x, low)
     return np.array(raised if high is None else np.minimum(raised, high))
 

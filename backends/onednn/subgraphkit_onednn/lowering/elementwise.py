@@ -87,10 +87,13 @@ def clip(draft: GraphDraft, node: Node) -> None:
         low, high = draft.read(node, 1), draft.read(node, 2)
     else:
         low, high = node.attribute("min"), node.attribute("max")
-    bounds = _number(low, -math.inf), _number(high, math.inf)
-    require(bounds[0] <= bounds[1], "attribute", f"the bounds {bounds} cross")
     largest = float(np.finfo(np.float32).max)
-    draft.add("clamp", [x], y, min=max(bounds[0], -largest), max=min(bounds[1], largest))
+    bounds = _number(low, -largest), _number(high, largest)
+    require(bounds[0] <= bounds[1], "attribute", f"the bounds {bounds} cross")
+    require(
+        np.isfinite(bounds).all(), "attribute", "a bound is infinite, which oneDNN is not given"
+    )
+    draft.add("clamp", [x], y, min=bounds[0], max=bounds[1])
 
 
 def _number(value: Any, default: float) -> float:
