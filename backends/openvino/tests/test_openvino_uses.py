@@ -21,7 +21,7 @@ from subgraphkit.errors import SubgraphkitWarning
             { y = ConvTranspose <auto_pad = "SAME_LOWER", output_shape = [8], strides = [2]>
               (x, w) }""",
             18,
-            "on the other side",
+            "pads otherwise",
         ),
         (
             "(float[4] x, uint8 z) => (uint8[4] y) <float s = {1}> { y = QuantizeLinear(x, s, z) }",
