@@ -245,15 +245,27 @@ def _resize(node: Node) -> str:
     sizes = node.constant(3)
     if sizes is not None and not sizes.all():
         return "sizes of 0 are an error"
-    if node.attribute("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+    mode = node.attribute("coordinate_transformation_mode", "")
+    if mode == "tf_crop_and_resize" and not _crops_resized_axes(node):
         return "a region is left out along axes that keep their size"
     if not _resizes_few_axes(node):
         return "it interpolates along two axes, or the last three, and is an error for others"
     return _interpolated(node) or _aligned(node)
 
 
+def _crops_resized_axes(node: Node) -> bool:
+    """Say whether the region is known to be all of every axis that may keep its size."""
+    region, scales = node.constant(1), node.constant(2)
+    if region is None or scales is None or len(region) != 2 * len(scales):
+        return False
+    ends = zip(scales, *np.split(region, 2), strict=True)
+    return all(scale != 1 or (start, end) == (0, 1) for scale, start, end in ends)
+
+
 def _aligned(node: Node) -> str:
-    aligned = node.attribute("coordinate_transformation_mode", "") == "align_corners"
+    """Look for sizes that are rounded, where the last element lies on the last."""
+    mode = node.attribute("coordinate_transformation_mode", "")
+    aligned = mode in {"align_corners", "tf_crop_and_resize"}
     if not aligned or not _has(node.inputs, 2):
         return ""
     scales = node.constant(2)
