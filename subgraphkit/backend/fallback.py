@@ -12,9 +12,10 @@ from subgraphkit.types import Dim, TensorType
 
 _WINDOWS: Final = frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"})
 _EMPTYING: Final = frozenset((
-    "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "If", "Loop", "NonMaxSuppression",
-    "NonZero", "Pad", "Range", "Resize", "Scan", "SequenceAt", "Slice", "Split", "Tile", "TopK",
+    "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "NonMaxSuppression", "NonZero",
+    "Range", "SequenceAt", "Slice", "TopK",
 ))  # fmt: skip
+"""Bodies, parts and paddings hardly leave nothing: to refuse behind them would cut many models."""
 _FEW: Final = 1 << 14
 """Elements of all inputs up to which a window may well be wider than what it goes over."""
 

@@ -24,7 +24,7 @@ from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.node_checks import require_fitting
 from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, is_foreign, node_types
 from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
-from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, output_types
+from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, made_up_names, output_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
 # onnx copies a model four times on the way through inference; a slice at a time bounds that.
@@ -325,6 +325,7 @@ class _Inference:
                 made = node_types(proto, read, values, opsets)
             except shape_inference.InferenceError as error:
                 raise self._contradiction(node, str(error)) from error
+            made = dict(self._fresh.renamed(made, made_up_names(made.values(), read.values)))
             if self.types_of is not None and is_foreign(proto, opsets):
                 inputs = [read.get(name) for name in node.inputs]
                 declared = [self._declared.get(name) for name in node.outputs]

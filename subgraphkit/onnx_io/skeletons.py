@@ -3,7 +3,7 @@
 Names that onnx makes up for open dimensions are kept apart from one run of it to the next.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
@@ -50,13 +50,15 @@ class FreshNames:
                 return name
 
 
-def made_up_names(types: Iterable[ValueType], graph: onnx.GraphProto) -> Collection[str]:
-    """Return the names in types that onnx found which it made up in that run."""
+def made_up_names(
+    types: Iterable[ValueType], read: Callable[[], Iterable[ValueType]]
+) -> Collection[str]:
+    """Return the names in types that onnx found which it made up, for what it has read."""
     # Many values have one type.
     distinct = {id(type_): type_ for type_ in types}.values()
     made_up = {dim for one in distinct for dim in _symbols(one) if dim.startswith(_MADE_UP)}
     if made_up:
-        for type_ in read_types(graph.input, inferred=True).values():
+        for type_ in read():
             made_up.difference_update(_symbols(type_))
     return made_up
 
@@ -190,7 +192,11 @@ class Skeletons:
             )
             for node, place in at.items()
         }
-        return Answer(found, made_up_names(found.values(), skeleton.graph), bodies)
+
+        def read() -> Iterable[ValueType]:  # seldom asked
+            return read_types(skeleton.graph.input, inferred=True).values()
+
+        return Answer(found, made_up_names(found.values(), read), bodies)
 
     def _make(
         self,

@@ -47,8 +47,11 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
     windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2):
-        now = lambda x, w, b=None: _convolve(x.shape, w, b, windows, groups)[0](x)  # noqa: E731
-        return Kernel(in_wide(now), shares=True)
+
+        def convolve(x: Array, w: Array, b: Array | None = None) -> Array:
+            return _convolve(x.shape, w, b, windows, groups)[0](x)
+
+        return Kernel(in_wide(convolve), shares=True)
     w, b = site.absorb(1, 2)
     assert w is not None  # noqa: S101 (the weights of Conv are not optional)
     if is_half(dtype):

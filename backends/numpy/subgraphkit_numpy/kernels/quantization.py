@@ -96,7 +96,7 @@ def quantized(x: Array, zero: Array | None, dtype: np.dtype[Any] | None = None) 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return whole numbers as integers of a type, the nearest where they do not fit."""
     limits = np.iinfo(dtype)
-    return x.clip(limits.min, limits.max).astype(dtype)
+    return np.asarray(x.clip(limits.min, limits.max).astype(dtype))  # a scalar makes a scalar
 
 
 _BYTE: Final = 255
