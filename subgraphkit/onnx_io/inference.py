@@ -22,6 +22,7 @@ from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.branches import branch_name, forget, replaceable, require_conditions
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.node_checks import require_fitting
+from subgraphkit.onnx_io.operator_rules import is_covered
 from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, is_foreign, node_types
 from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
 from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, made_up_names, output_types
@@ -197,7 +198,9 @@ class _Inference:
         table = self._graph.table
         kind = table.op_types[node], table.domains[node]
         types = [self._types.get(name, _UNKNOWN) for name in table.inputs[node][:1]]
-        return kind not in self._silent and not (kind[0] in BLIND and _UNKNOWN in types)
+        if kind in self._silent:
+            return is_covered(Node(self._graph, node), self._types)
+        return not (kind[0] in BLIND and _UNKNOWN in types)
 
     # -- arithmetic on sizes -------------------------------------------------------------------
 

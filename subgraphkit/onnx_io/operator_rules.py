@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from subgraphkit.ir import Node
 from subgraphkit.types import DataType, Dim, MapType, Shape, TensorType, ValueType
 
 Array = npt.NDArray[Any]
@@ -263,12 +264,32 @@ def _windowed(standard: Rule, filters: int = 0) -> Rule:
 
 
 _POOL: Final = _windowed(as_standard("MaxPool", 22))
+_FILTERS: Final = {("", "Conv"): 1, ("", "ConvInteger"): 1, ("", "QLinearConv"): 3}
 _WINDOWS: Final = {
     **{("", op_type): _POOL for op_type in ("AveragePool", "LpPool", "MaxPool")},
-    ("", "Conv"): _windowed(as_standard("Conv", 22), 1),
-    ("", "ConvInteger"): _windowed(as_standard("ConvInteger", 10), 1),
-    ("", "QLinearConv"): _windowed(as_standard("QLinearConv", 10), 3),
+    **{
+        kind: _windowed(as_standard(kind[1], 22 if kind[1] == "Conv" else 10), filters)
+        for kind, filters in _FILTERS.items()
+    },
 }
+
+
+def is_covered(node: Node, types: Mapping[str, ValueType]) -> bool:
+    """Say whether a convolution's window finds room in any input: then onnx types it rightly.
+
+    Filters have to be known. What onnx types is typed many nodes at a time, and the rest singly.
+    """
+    place = _FILTERS.get((node.domain, node.op_type))
+    filters = None if place is None else types.get(node.inputs[place])
+    taps = (getattr(filters, "shape", None) or ())[2:]
+    pads, ones = node.attribute("pads", None) or (0,) * 2 * len(taps), (1,) * len(taps)
+    strides, dilations = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
+    rows = zip(taps, dilations, strides, pads, pads[len(taps) :], strict=False)
+    return bool(taps) and all(
+        isinstance(size, int) and (size - 1) * dilation + (stride > 1) <= before + after
+        for size, dilation, stride, before, after in rows
+    )
+
 
 STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", op_type): like(0) for op_type in _SAME_AS_FIRST},

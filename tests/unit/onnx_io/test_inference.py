@@ -310,3 +310,14 @@ def test_sizes_that_windows_leave_open_share_no_name():
     graph = sk.bind(sk.load(parsed(text)), backend="none")
     sizes = [graph.shape(name)[2] for name in ("m", "u", "v")]
     assert len({"N", *sizes}) == 4
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+@pytest.mark.parametrize("taps", [1, 2, 5])
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_a_convolution_makes_as_many_as_its_window_finds_room_for(size, taps, stride, pad):
+    text = f"""g (float[1,1,{size}] x, float[1,1,{taps}] w) => (float[a,b,c] y)
+    {{ y = Conv<pads = [{pad}, {pad}], strides = [{stride}]>(x, w) }}"""
+    graph = sk.bind(sk.load(parsed(text)), backend="none")
+    assert graph.shape("y")[2] == max((size + 2 * pad - taps) // stride + 1, 0)

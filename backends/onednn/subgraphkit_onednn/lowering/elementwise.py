@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -92,7 +91,9 @@ def clip(draft: GraphDraft, node: Node) -> None:
     bounds = _number(low, -largest), _number(high, largest)
     require(bounds[0] <= bounds[1], "attribute", f"the bounds {bounds} cross")
     require(
-        all(map(isfinite, bounds)), "attribute", "a bound is infinite, which oneDNN is not given"
+        all(map(math.isfinite, bounds)),
+        "attribute",
+        "a bound is infinite, which oneDNN is not given",
     )
     draft.add("clamp", [x], y, min=bounds[0], max=bounds[1])
 
