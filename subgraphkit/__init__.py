@@ -22,11 +22,16 @@ _ELSEWHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    from subgraphkit.lazy import collector_paused  # noqa: PLC0415 (asked once for each name)
+
     try:
-        return _attribute(name)
+        with collector_paused(importing=True):
+            found = _attribute(name)
     except AttributeError:
         from subgraphkit.backend.messages import did_you_mean  # noqa: PLC0415 (only where it fails)
 
         place = _ELSEWHERE.get(name)
         near = f"; it is subgraphkit.{place}" if place else did_you_mean(name, __all__)
         raise AttributeError(f"subgraphkit has no attribute {name!r}{near}") from None
+    globals()[name] = found
+    return found

@@ -90,32 +90,36 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._installed: tuple[BackendRecord, ...] | None = None
+        self._installed: dict[str, list[BackendRecord]] = {}
         self._registered: dict[str, BackendRecord] = {}
         self._outcomes: dict[tuple[str, str], tuple[State, SubgraphkitError | None]] = {}
 
     def records(self) -> list[BackendRecord]:
         """Return a record for every backend, ordered by name, with what became of it so far."""
         with self._lock:
-            if self._installed is None:
-                self._installed = tuple(_discover())
-            shadowed = self._registered.keys()
-            installed = [record for record in self._installed if record.name not in shadowed]
-            records = [*installed, *self._registered.values()]
-            known = self._outcomes
-            records = [
-                replace(one, state=known[key][0], error=known[key][1]) if key in known else one
-                for one, key in zip(records, map(key_of, records), strict=True)
-            ]
-        return sorted(records, key=key_of)
+            names = {one.name for one in BACKEND_NAMES.entry_points()} | self._registered.keys()
+            found = [record for name in names for record in self._of_name(name)]
+        return sorted(found, key=key_of)
 
     def find(self, name: str, distribution: str = "") -> list[BackendRecord]:
         """Return the records of a name, of one distribution if that is given."""
         wanted = normalised(distribution)
+        with self._lock:
+            found = self._of_name(name)
+        found = [one for one in found if not wanted or normalised(one.distribution) == wanted]
+        return sorted(found, key=key_of)
+
+    def _of_name(self, name: str) -> list[BackendRecord]:
+        """List what bears a name; what is installed under other names is not read for it."""
+        if name in self._registered:
+            records = [self._registered[name]]
+        else:
+            records = self._installed.get(name) or _discover(name)
+            self._installed[name] = records
+        known = self._outcomes
         return [
-            record
-            for record in self.records()
-            if record.name == name and (not wanted or normalised(record.distribution) == wanted)
+            replace(one, state=known[key][0], error=known[key][1]) if key in known else one
+            for one, key in zip(records, map(key_of, records), strict=True)
         ]
 
     def add(self, record: BackendRecord) -> None:
@@ -143,19 +147,16 @@ class Catalogue:
         """Read metadata anew when next asked, and give failed backends another chance."""
         BACKEND_NAMES.forget()
         with self._lock:
-            self._installed = None
+            self._installed = {}
             self._outcomes.clear()
 
 
 CATALOGUE: Final = Catalogue()
 
 
-def _discover() -> list[BackendRecord]:
-    records = [_record(entry_point) for entry_point in BACKEND_NAMES.entry_points()]
-    rivals: dict[str, list[BackendRecord]] = {}
-    for record in records:
-        rivals.setdefault(record.name, []).append(record)
-    return [_settle(record, rivals[record.name]) for record in records]
+def _discover(name: str) -> list[BackendRecord]:
+    records = [_record(one) for one in BACKEND_NAMES.entry_points() if one.name == name]
+    return [_settle(record, records) for record in records]
 
 
 def _settle(record: BackendRecord, rivals: list[BackendRecord]) -> BackendRecord:

@@ -14,8 +14,7 @@ import numpy as np
 from subgraphkit.binding import BoundModel
 from subgraphkit.errors import CallerError, ExecutionError, InputError
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.partitioning import Partitioning
-from subgraphkit.partitioning.reports.shortfalls import report_lost_nan
+from subgraphkit.partitioning import Partitioning, reports
 from subgraphkit.running.devices import is_on_device
 from subgraphkit.types import TensorType, fits
 
@@ -55,7 +54,7 @@ def look_for_nan(
     unseen.clear()
     arrays = [one for one in (*feeds.values(), *results) if isinstance(one, np.ndarray)]
     if any(one.dtype.kind == "f" and np.isnan(one).any() for one in arrays):
-        report_lost_nan(partitioning)
+        reports.report_lost_nan(partitioning)
     return results
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.metadata import distributions
+from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Final
 
@@ -60,11 +60,9 @@ def _behind(stand_in: ModuleType) -> ModuleType:
 def installed_wheels() -> dict[str, str]:
     """Return the installed distributions that own the module, with their versions."""
     found = {}
-    for distribution in distributions():
-        with suppress(Exception):  # metadata that cannot be read is not ours
-            name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
-            if name in WHEELS:
-                found[name] = distribution.version
+    for name in WHEELS:  # by name: of what else is installed no metadata is read
+        with suppress(Exception):  # it is not there, or nobody can read what it is
+            found[name] = version(name)
     return found
 
 

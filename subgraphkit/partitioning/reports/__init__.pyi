@@ -14,3 +14,4 @@ from .sections import as_fragment as as_fragment
 from .sections import as_page as as_page
 from .shortfalls import Shortfall as Shortfall
 from .shortfalls import find_shortfall as find_shortfall
+from .shortfalls import report_lost_nan as report_lost_nan
