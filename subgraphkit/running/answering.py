@@ -29,8 +29,8 @@ from subgraphkit.running.streams import awaited, patience, streamed, streamed_as
 from subgraphkit.running.turns import Turns
 
 _SEED: Final = 0
-_FEWEST_WORKERS: Final = 2
-"""So that one run goes on while another waits for a device."""
+_FEWEST_WORKERS: Final = 4
+"""So that others fill the gaps of a run: between its steps, and where it waits for a device."""
 
 
 class Answering(ABC):
@@ -229,7 +229,7 @@ class Answering(ABC):
     ) -> list[Any]:
         """Compute outputs on a thread of the session, while the event loop goes on.
 
-        As many run at once as the session has threads to compute with, at least two; others wait
+        As many run at once as the session has threads to compute with, at least four; others wait
         for their turn. Runs that take far longer than others do not keep these waiting.
 
         If the task is cancelled, or the time is up, the run ends at its next step

@@ -52,7 +52,9 @@ async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results
 
     mine = asyncio.wrap_future(future)
     try:
-        await asyncio.wait([mine], timeout=None if patience(timeout) is None else timeout)
+        if patience(timeout) is None:
+            return await mine
+        await asyncio.wait([mine], timeout=timeout)
         if not mine.done() and not future.cancel():  # it has begun, and may come to its next step
             await asyncio.wait([mine], timeout=_PATIENCE_SECONDS)
         if mine.done() and not mine.cancelled():

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ class Turns:
         self._begun: dict[Future[Any], tuple[float, Hashable]] = {}
         self._round, self._rounds = 0, dict[Hashable, int]()
         self._mean_s = 0.0
+        self._watched = False
 
     def submit(self, work: Callable[..., Any], *given: Any, caller: Hashable = None) -> Future[Any]:
         """Have something called when it is its turn."""
@@ -41,40 +43,70 @@ class Turns:
             turn = self._rounds[caller] = max(self._round, self._rounds.get(caller, 0)) + 1
             one = (turn, next(self._numbers), future, lambda: work(*given), caller)
             self._waiting.append(one)
-            self._changed.notify()
-        try:
-            self._pool.submit(self._take)
-        except RuntimeError:
-            future.cancel()
-            raise
+            if self._watched and len(self._begun) < self._places:
+                self._changed.notify()
+            wanted = not self._watched
+        if wanted:
+            self._begin_worker(future)
         return future
 
     def shutdown(self, *, wait: bool) -> None:
         """Take nothing more; what came before is answered."""
         self._pool.shutdown(wait=wait)
 
-    def _take(self) -> None:
-        with self._changed:
-            while (place := self._next()) is None:
-                self._changed.wait(_LONG_SECONDS)
-            self._round, _, future, work, caller = self._waiting.pop(place)
-            if not self._waiting:
-                self._rounds.clear()
-            if not future.set_running_or_notify_cancel():
-                return
-            started = time.monotonic()
-            self._begun[future] = started, caller
+    def _begin_worker(self, future: Future[Any]) -> None:
         try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
-            future.set_exception(error)
-        else:
-            self._mean_s += (time.monotonic() - started - self._mean_s) * _MEMORY
-            future.set_result(result)
-        finally:
-            with self._changed:
-                del self._begun[future]
-                self._changed.notify()
+            self._pool.submit(self._work)
+        except RuntimeError:
+            future.cancel()
+            raise
+
+    def _work(self) -> None:
+        """Do what waits, one after the other: another thread would have to wake up for each."""
+        while (taken := self._taken()) is not None:
+            future, work = taken
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
+                self._end(future)
+                future.set_exception(error)
+            else:
+                self._end(future, returned=True)
+                future.set_result(result)
+
+    def _end(self, future: Future[Any], *, returned: bool = False) -> None:
+        with self._changed:
+            started, _ = self._begun.pop(future)
+            if returned:
+                self._mean_s += (time.monotonic() - started - self._mean_s) * _MEMORY
+
+    def _taken(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+        """Begin what is next; None if nothing waits, or somebody else watches it.
+
+        Where all places are taken, one thread watches whether what runs there becomes long.
+        """
+        with self._changed:
+            while self._waiting:
+                place = self._next()
+                if place is None:
+                    if self._watched:
+                        return None
+                    self._watched = True
+                    self._changed.wait(_LONG_SECONDS)
+                    self._watched = False
+                    continue
+                self._round, _, future, work, caller = self._waiting.pop(place)
+                if not self._waiting:
+                    self._rounds.clear()
+                if future.set_running_or_notify_cancel():
+                    self._begun[future] = time.monotonic(), caller
+                    if self._waiting and not self._watched:
+                        with suppress(
+                            RuntimeError
+                        ):  # shut down: those that work do all that is left
+                            self._pool.submit(self._work)
+                    return future, work
+        return None
 
     def _next(self) -> int | None:
         """Return which of those that wait begins now."""
