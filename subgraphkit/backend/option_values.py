@@ -6,6 +6,7 @@ whose text completes "expected ...". Truthiness is never asked: ``"0"`` and ``"n
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -41,25 +42,17 @@ def read_bool(value: object) -> bool:
 
 def read_int(value: object) -> int:
     """Read a whole number; a boolean is not one."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        try:
-            return int(value.strip())
-        except ValueError:
-            pass
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        with suppress(ValueError):
+            return int(value)
     raise ValueError("a whole number")
 
 
 def read_float(value: object) -> float:
     """Read a number; a boolean is not one."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str):
-        try:
-            return float(value.strip())
-        except ValueError:
-            pass
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        with suppress(ValueError):
+            return float(value)
     raise ValueError("a number")
 
 
@@ -168,10 +161,8 @@ def _is_plain(item: tuple[object, object]) -> bool:
 def _plain(text: str) -> bool | int | float | str:
     """Read a word as what it looks like; ``1`` is a number."""
     for read in (read_int, read_float, read_bool):
-        try:
+        with suppress(ValueError):
             return read(text)
-        except ValueError:
-            continue
     return text.strip()
 
 

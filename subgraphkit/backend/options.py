@@ -120,7 +120,9 @@ class Option:
         if self.choices and self.kind != "enum" and typed not in self.choices:
             expected = f"one of {', '.join(map(repr, self.choices))}"
             raise messages.option_out_of_range(backend, self.name, given, expected)
-        if self._too_small(typed) or self._too_large(typed):
+        # written as "not at least", so that nan is refused as well
+        too_small = self.minimum is not None and not typed >= self.minimum
+        if too_small or (self.maximum is not None and not typed <= self.maximum):
             raise messages.option_out_of_range(backend, self.name, given, self._range())
         return typed
 
@@ -145,13 +147,6 @@ class Option:
                 return choice
         expected = f"one of {', '.join(map(repr, self.choices))}"
         raise messages.option_out_of_range(backend, self.name, f"{value!r} ({remark})", expected)
-
-    def _too_small(self, typed: Any) -> bool:
-        # written as "not at least", so that nan is refused as well
-        return self.minimum is not None and not typed >= self.minimum
-
-    def _too_large(self, typed: Any) -> bool:
-        return self.maximum is not None and not typed <= self.maximum
 
     def _range(self) -> str:
         unit = f" {self.unit}" if self.unit else " bytes" if self.kind == "bytes" else ""
@@ -188,14 +183,10 @@ def validate_options(
         if key not in by_name:
             instead = foreign(key, value) if foreign is not None else ""
             raise messages.unknown_option(backend_name, key, origin, list(by_name), instead)
-    values = {}
-    for name, option in by_name.items():
-        if name in given:
-            value, origin = given[name]
-            values[name] = option.read(value, origin, backend_name)
-        else:
-            values[name] = option.default
-    return values
+    return {
+        name: option.read(*given[name], backend_name) if name in given else option.default
+        for name, option in by_name.items()
+    }
 
 
 class PlainOptions(SimpleNamespace):

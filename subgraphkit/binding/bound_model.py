@@ -77,11 +77,7 @@ class BoundModel(BoundGraph):
     def reshape(
         self, sizes: Mapping[str, int], shapes: Mapping[str, Shape]
     ) -> Mapping[str, ValueType]:
-        """Infer the types the values would have for other shapes, on top of those given at bind.
-
-        Raises:
-            InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
-        """
+        """Infer the types for other shapes, on top of those given at bind; else SGK222."""
         return self.inferred(sizes, shapes).types
 
     def inferred(
@@ -92,8 +88,7 @@ class BoundModel(BoundGraph):
     ) -> Inferred:
         """Infer types for other shapes, on top of those given at bind, and values of constants.
 
-        Raises:
-            InvalidModelError: They contradict the model, or what was decided at bind (SGK222).
+        InvalidModelError (SGK222): they contradict the model, or what was decided at bind.
         """
         return infer(
             self.inlined,
@@ -105,11 +100,7 @@ class BoundModel(BoundGraph):
         )
 
     def with_outputs(self, outputs: Sequence[str]) -> Self:
-        """Return the model with other outputs: any of its values, each once.
-
-        Raises:
-            BindError: It has no such value (SGK220).
-        """
+        """Return the model with other outputs, each once; BindError (SGK220) for no value."""
         unknown = [name for name in outputs if name not in self.types]
         if unknown:
             raise BindError(

@@ -175,9 +175,7 @@ def fold(
 ) -> tuple[BoundGraph, BoundFolding]:
     """Compute what is known, and take out what need not run.
 
-    Raises:
-        UnsupportedModelError: More would be computed than the limits allow (SGK216), now or by a
-            compiler.
+    UnsupportedModelError (SGK216): more would be computed than the limits allow, now or later.
     """
     work = _Work(source, values, settings)
     work.look_at_every_node()

@@ -45,20 +45,14 @@ def samples(
     symbols: Mapping[str, int],
     seed: int,
 ) -> dict[str, Feed]:
-    """Make up an array for every input that is not given.
+    """Make up an array for every input that is not given; CallerError (SGK197) if one cannot be.
 
     Floating point inputs are standard normal; whole numbers are 0 or 1, which are right for masks,
     indices and counts alike. Sizes that nobody gave are small ones that the network can work with.
 
-    Args:
-        bound: The bound model.
-        given: Shapes of the inputs that are given.
-        shapes: Shapes that others are to have, if not as the graph says; axes may be open.
-        symbols: Sizes of named dimensions; others are those of the shapes that are given.
-        seed: Seed of the random numbers.
-
-    Raises:
-        CallerError: An input is of a kind, or of a size, that cannot be made up (SGK197).
+    ``given``: Shapes of the inputs that are given.
+    ``shapes``: Shapes that others are to have, if not as the graph says; axes may be open.
+    ``symbols``: Sizes of named dimensions; others are those of the shapes that are given.
     """
     wanted = {name: shapes.get(name, bound.shape(name)) for name in bound.inputs}
     wanted = {name: shape for name, shape in wanted.items() if name not in given}

@@ -65,17 +65,12 @@ def compile_unproven(
 
     A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
     gave back. The other regions and their operators stay as they are. Any other failure is raised,
-    unless ``on_compile_error="fallback"`` is set, which treats it as giving all nodes back.
+    unless ``on_compile_error="fallback"`` is set, which treats it as giving all nodes back. Engines
+    wait in ``cache.proofs`` to be proven and kept.
 
-    Args:
-        partitioning: Who compiles what.
-        progress: Told before every subgraph, and by backends meanwhile; stops the work. So does
-            Ctrl-C: whatever library is at work, the caller is free within seconds, and nothing
-            that is half done is kept.
-
-    Returns:
-        The operators, with the partitioning they belong to. Engines wait in ``cache.proofs`` to be
-        proven and kept.
+    ``progress``: Told before every subgraph, and by backends meanwhile; stops the work. So does
+    Ctrl-C: whatever library is at work, the caller is free within seconds, and nothing that is half
+    done is kept.
 
     Raises:
         BackendUnavailableError: The partitioning is that of a dry run (SGK104).
@@ -180,19 +175,9 @@ def _proven(setup: "Setup", done: list[SubgraphOperator], *, proves: bool) -> It
 
 
 def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    """Compile one subgraph on the backend that claimed it, past the cache.
+    """Compile one subgraph, perhaps with new weights, on the backend that claimed it.
 
-    New weights, those of a session that is being trained, would only fill that.
-
-    Args:
-        partitioning: Who compiles what.
-        subgraph: One of its subgraphs, perhaps with new weights.
-
-    Raises:
-        Unsupported: The backend gives nodes back.
-        BackendUnavailableError: The partitioning is that of a dry run (SGK104).
-        CompileError: The backend failed in any other way (SGK130).
-        SelectorContractError: It returned something that is not an operator (SGK122).
+    It goes past the cache, which the weights of a session that is being trained would only fill.
     """
     _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
@@ -200,16 +185,7 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
 
 
 def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    """Compile one subgraph on the fallback backend, in place of the one that claimed it.
-
-    Args:
-        partitioning: Who claimed what.
-        subgraph: One of its subgraphs.
-
-    Raises:
-        LookupError: There is no fallback backend.
-        Exception: Whatever the fallback backend raises.
-    """
+    """Compile one subgraph on the fallback backend; LookupError if there is none."""
     setup = Setup(partitioning, None, Progress())
     return setup.on_fallback(subgraph, partitioning.claim_of(subgraph))
 
@@ -297,15 +273,7 @@ class Setup(NamedTuple):
         return self.cache.obtain(subgraph, claim, compile_, self.context(claim))
 
     def compiled(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
-        """Have a region compiled by the property that claimed it.
-
-        Raises:
-            Unsupported: The property gives nodes back.
-            CompileError: It failed in any other way (SGK130).
-            OptionError: It found only now that an option does not fit the model.
-            InvalidModelError: A weight cannot be read (SGK208, SGK210, SGK211).
-            SelectorContractError: It returned something that is not an operator (SGK122).
-        """
+        """Have a region compiled by the property that claimed it; else CompileError (SGK130)."""
         try:
             return self._asked(subgraph, claim)
         except (Unsupported, BackendError, OptionError, InvalidModelError):

@@ -240,11 +240,7 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
     def __getitem__(
         self, index: int | str | slice
     ) -> SubgraphOperator | Sequence[SubgraphOperator]:
-        """Return operators by place, or the one of a subgraph id.
-
-        Raises:
-            ConfigError: There is no subgraph of that id (SGK123).
-        """
+        """Return operators by place, or the one of a subgraph id; ConfigError (SGK123) for none."""
         if isinstance(index, str):
             index = self.partitioning.place_of(index)
         return self.operators[index]

@@ -44,14 +44,7 @@ class IsolatedOperator(SubgraphOperator):
         how: Mapping[str, bool],
         engine: bytes | memoryview | None = None,
     ) -> None:
-        """Have a region compiled, or its engine restored, in the process of its model.
-
-        Raises:
-            CompileError: The process went down (SGK136), or the backend failed to compile the
-                region (SGK130).
-            BackendError: The backend cannot be opened in another process (SGK137).
-            Unsupported: It gives nodes back.
-        """
+        """Have a region compiled, or its engine restored, in the process of its model."""
         graph = cast("BoundModel", subgraph.graph)
         fields = ("id", "backend", "nodes", "inputs", "outputs", "property_name")
         self._recipe = {
@@ -85,12 +78,7 @@ class IsolatedOperator(SubgraphOperator):
                 raise
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Have the outputs computed.
-
-        Raises:
-            ExecutionError: The process went down (SGK136); the next run starts another.
-            Exception: What the operator raised there.
-        """
+        """Have the outputs computed; if the process goes down (SGK136), another run starts one."""
         with self._process.lock:
             results = self._computed(inputs)
         return fill_buffers(self._subgraph.outputs, outputs, results)
@@ -98,11 +86,7 @@ class IsolatedOperator(SubgraphOperator):
     def run_stoppable(
         self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
     ) -> Sequence[Any]:
-        """Have the outputs computed; if the run is cancelled the process is ended.
-
-        Raises:
-            BaseException: As ``run``; or what ``progress`` was cancelled with.
-        """
+        """Have the outputs computed; if the run is cancelled the process is ended."""
         lock = self._process.lock
         while not lock.acquire(timeout=_LOOK_SECONDS):  # another thread may be in a hang
             progress.check()

@@ -173,14 +173,11 @@ def attended(
     """Have work done by a helper thread, and wait for it until it is cancelled.
 
     Work that does not stop when it is cancelled goes on by itself until it comes to its next step,
-    or the program ends; the program does not wait for it.
+    or the program ends; the program does not wait for it. Raised is what the work raises, what
+    ``progress`` was cancelled with, what came up in the thread that waits, such as
+    ``KeyboardInterrupt``, or CompileTimeoutError (SGK135).
 
     ``seconds``: How long it may take; None for as long as it takes.
-
-    Raises:
-        CompileTimeoutError: It took longer (SGK135).
-        BaseException: Whatever the work raises, what ``progress`` was cancelled with, or what came
-            up in the thread that waits, such as ``KeyboardInterrupt``.
 
     Thread-safety: may be called from any thread.
     """

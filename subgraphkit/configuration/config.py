@@ -130,16 +130,10 @@ class ResolvedConfig:
     def options_for(
         self, name: str, schema: Iterable[Option] = ()
     ) -> Mapping[str, tuple[Any, str]]:
-        """Return the option values given for a backend, each with who gave it.
+        """Return the option values given for a backend, as written, each with who gave it.
 
-        The values are as written; ``validate_options`` turns them into typed ones.
-
-        Args:
-            name: Name of the backend.
-            schema: Its options; a file nobody vouches for must give none of those that need trust.
-
-        Raises:
-            ConfigError: Such a file gives such an option (SGK126).
+        ``schema``: Its options; a file nobody vouches for must give none of those that need trust
+        (ConfigError, SGK126).
         """
         entries = self.option_sources.get(name, {})
         for option in (one for one in schema if one.needs_trust):

@@ -85,10 +85,7 @@ def backend_name(value: object) -> str:
 def limits(value: object) -> LoadLimits:
     """Read ``unlimited``, ``default``, ``max_nodes=1000, max_value_bytes=2GiB``, or a mapping.
 
-    What is not named has its default.
-
-    Raises:
-        ValueError: It is something else.
+    What is not named has its default; ValueError for anything else.
     """
     if isinstance(value, LoadLimits):
         return value

@@ -53,10 +53,6 @@ def make_layer(
 
     ``locate``: Describes where a setting of that value comes from; with no setting, where all of
     them come from, and the value is the name of one that does not exist.
-
-    Raises:
-        ConfigError: If a setting is unknown (SGK114), a value is of the wrong kind (SGK108), or a
-            selection cannot be read (SGK107).
     """
     stated = {key: value for key, value in given.items() if value is not None}
     unknown = [key for key in stated if key not in SETTINGS and key != "options"]
@@ -204,11 +200,7 @@ _BY_VARIABLE: Final = {setting.env: setting.name for setting in SETTINGS.values(
 def read_environment(environ: Mapping[str, str], backends: Callable[[], Collection[str]]) -> Layer:
     """Read every ``SUBGRAPH_*`` variable; a blank one counts as unset.
 
-    Raises:
-        ConfigError: If a value is of the wrong kind (SGK107, SGK108).
-
-    Warns:
-        SubgraphkitWarning: Once, naming all variables that mean nothing (SGK114).
+    Users are warned once, of all variables that mean nothing (SGK114).
     """
     stated = {
         name: value

@@ -179,10 +179,7 @@ def _told_in(folder: Path) -> str | None:
     """Read the entry points in a folder of metadata, with few words to the system.
 
     Hundreds of distributions may be installed, and this is part of every command and session.
-
-    Raises:
-        ValueError: It would be read for ever, such as a pipe or a device.
-        PermissionError: It is there and may not be read, or the folder may not.
+    ValueError is for what would be read for ever, PermissionError for what may not be read.
     """
     place = f"{folder}{os.sep}{_ENTRY_POINTS}"
     try:

@@ -70,9 +70,7 @@ def probe_in_child(name: str, timeout_seconds: float = 30.0) -> ChildProbe:
     """Load and probe an installed backend in a child process, and check the options given for it.
 
     A backend registered by a call is not known to the child, nor are settings made by a call.
-
-    Returns:
-        What became of it; this function does not raise because of a plugin.
+    Nothing is raised because of a plugin.
 
     Thread-safety: may be called from any thread; several children may run at once.
     """
@@ -237,11 +235,9 @@ def harm_of(
 ) -> Harm | None:
     """Find out whether a plugin can be imported without harm to the process; the first time, try.
 
-    ``resolved``: Says where answers are kept; None if in memory alone.
+    It is None if a process comes back, whether the plugin can be used or not, or none can start.
 
-    Returns:
-        What it does to a process; None if it comes back, whether it can be used or not, or if no
-        child process can be started here.
+    ``resolved``: Says where answers are kept; None if in memory alone.
 
     Thread-safety: may be called from any thread; two that ask at the same time may both try.
     """

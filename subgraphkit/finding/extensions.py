@@ -128,10 +128,6 @@ class ExtensionManager:
     Extensions are imported by the first question about a hook. Where none implements a hook,
     ``implements`` is a dictionary look-up, so that callers need not even build the event.
 
-    Args:
-        resolved: The configuration: which to load, and whether their exceptions pass as they are.
-        model: Name of the model that is bound.
-
     Attributes:
         model: Name of the model that they are told about.
         session: Number of the session that they are told about, given out here.
@@ -223,9 +219,7 @@ class ExtensionManager:
     def hearing(self, progress: Progress | None) -> Progress:
         """Return a progress whose events name the model and are reported to the extensions as well.
 
-        Args:
-            progress: That of the caller; None for nobody. If its events name a model already, they
-                are reported already, and it is returned as it is.
+        One whose events name a model already reports them already, and is returned as it is.
         """
         progress = Progress() if progress is None else progress
         if "model" in progress.facts:

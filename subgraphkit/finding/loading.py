@@ -120,10 +120,8 @@ def _described(record: BackendRecord) -> str:
 def load(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory:
     """Import a backend and check what it is.
 
-    Raises:
-        BackendLoadError: If importing failed (SGK103), the entry point is no backend or has
-            another name (SGK115), or a hook is misspelt (SGK191).
-        BackendIncompatibleError: If it needs another plugin API (SGK105).
+    Raised are BackendLoadError for an import that failed (SGK103), no backend or another name
+    (SGK115) or a misspelt hook (SGK191), and BackendIncompatibleError (SGK105).
     """
     entry_point = EntryPoint(record.name, record.entry_point, BACKENDS_GROUP)
     found = _run_plugin(entry_point.load, record, raise_errors=raise_errors, passing=())
@@ -157,12 +155,7 @@ def probe(
     deep: bool = False,
     raise_errors: bool = False,
 ) -> ProbeResult:
-    """Ask a backend whether it can run here.
-
-    Raises:
-        BackendUnavailableError: If it cannot, or its probe raised (SGK104).
-        BackendLoadError: If its probe returned something else (SGK115).
-    """
+    """Ask a backend whether it can run here; else BackendUnavailableError (SGK104)."""
     try:
         found: object = factory.probe(deep=deep)
     except BaseException as error:
@@ -192,9 +185,6 @@ def build(
 
     ``to_plan``: Whether it is one that claims here although it cannot run; None if the backend has
     no claims without what is missing.
-
-    Raises:
-        BackendLoadError: If the plugin raised (SGK103), or returned something else (SGK115).
     """
     values = (option_class_of(factory) if isinstance(factory, type) else PlainOptions)(**options)
     make: Callable[[Any], Any] = factory.planner if to_plan else factory
@@ -296,11 +286,7 @@ def unregister_property(backend_name: str, property_cls: type[SubgraphProperty])
 
 
 def properties_of(backend: Backend) -> list[SubgraphProperty]:
-    """Return new instances of the properties of a backend: those added from outside, then its own.
-
-    Raises:
-        SelectorContractError: If the plugin raised, or returned something else (SGK122).
-    """
+    """Return new properties of a backend: those added from outside, then its own."""
     try:
         properties = [
             *(added() for added in _ADDED.get(unnumbered(backend.name), ())),

@@ -37,11 +37,9 @@ Among = Callable[[Sequence[str]], Iterable[str]]
 """Picks those to open from the names that ``auto`` stands for, each when it is its turn."""
 
 
-def open_backends(
-    resolved: ResolvedConfig, *, on_skip: "Callable[[contract.FallbackEvent], None] | None" = None
-) -> list[Backend]:
+def open_backends(resolved: ResolvedConfig) -> list[Backend]:
     """Build the backends a bind has selected, in order: all that ``open_in_turn`` comes to."""
-    *_, opened = open_in_turn(resolved, on_skip=on_skip)
+    *_, opened = open_in_turn(resolved)
     return opened
 
 
@@ -54,24 +52,14 @@ def open_in_turn(
 ) -> Iterator[list[Backend]]:
     """Build the backends a bind has selected, those that ``auto`` stands for one at a time.
 
-    Who needs no more of them stops, so that no library is imported for nodes that are taken.
+    Who needs no more of them stops, so that no library is imported for nodes that are taken. Raised
+    are the errors of ``find_record``, ``probe_record`` and, even of an optional backend,
+    ``validate_options``. Users are warned of a backend left out because of ``on_missing="warn"``,
+    of a broken one left out of ``auto``, and of options nobody takes (SGK113).
 
     ``dry_run``: Whether a backend that would raise because it cannot run here is opened all the
     same, to plan, if it can do that much; ``lack_of`` says what it lacks. What would be left out is
     left out.
-
-    Raises:
-        BackendNotFoundError: If a backend that somebody named is not installed (SGK101) or unknown
-            (SGK102).
-        BackendLoadError: If one could not be loaded or built (SGK103, SGK115, SGK116, SGK191).
-        BackendUnavailableError: If one cannot run here (SGK104) or is blocked (SGK117).
-        BackendIncompatibleError: If one needs another plugin API (SGK105).
-        BackendConflictError: If several distributions provide a name (SGK106).
-        OptionError: If an option is wrong (SGK110, SGK111, SGK112), even of an optional backend.
-
-    Warns:
-        SubgraphkitWarning: For a backend left out because of ``on_missing="warn"``, for a broken
-            one left out of ``auto``, and for options nobody takes (SGK113).
 
     Thread-safety: may be called from any thread.
     """

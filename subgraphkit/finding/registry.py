@@ -48,29 +48,8 @@ class _Slot:
     error: SubgraphkitError | None = None
 
 
-class _Slots:
-    """The slots of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._slots: dict[tuple[str, str], _Slot] = {}
-
-    def slot(self, record: BackendRecord) -> _Slot:
-        with self._lock:
-            return self._slots.setdefault(key_of(record), _Slot())
-
-    def replace(self, record: BackendRecord, slot: _Slot) -> None:
-        with self._lock:
-            self._slots[key_of(record)] = slot
-
-    def forget(self) -> None:
-        """Forget what became of backends; those registered by calls stay what they are."""
-        with self._lock:
-            kept = {key: one.factory for key, one in self._slots.items() if IN_PROCESS in key}
-            self._slots = {key: _Slot(factory=factory) for key, factory in kept.items()}
-
-
-_SLOTS: Final = _Slots()
+# By name and distribution; two threads that ask for one at once get the same.
+_SLOTS: Final[dict[tuple[str, str], _Slot]] = {}
 
 
 def refresh_backends() -> None:
@@ -80,7 +59,8 @@ def refresh_backends() -> None:
     Python cannot take that back.
     """
     CATALOGUE.forget()
-    _SLOTS.forget()
+    for key, slot in list(_SLOTS.items()):
+        _SLOTS[key] = _Slot(factory=slot.factory if IN_PROCESS in key else None)
 
 
 def register_backend(
@@ -112,7 +92,7 @@ def register_backend(
 
 
 def _put_record(record: BackendRecord, factory: BackendFactory | None) -> None:
-    _SLOTS.replace(record, _Slot(factory=factory))
+    _SLOTS[key_of(record)] = _Slot(factory=factory)
     CATALOGUE.add(record)
     CATALOGUE.remember(record, "loaded")
 
@@ -131,7 +111,7 @@ def unregister_backend(name: str) -> None:
             [found.provider for found in CATALOGUE.find(name)],
             "unregister_backend",
         )
-    _SLOTS.replace(record, _Slot())
+    _SLOTS[key_of(record)] = _Slot()
 
 
 @contextmanager
@@ -141,13 +121,13 @@ def registered(
     """Register a backend for a ``with`` block, in all threads; restore what was there before."""
     record, _ = _adopt(backend, name)
     former = next((one for one in CATALOGUE.find(record.name, IN_PROCESS)), None)
-    before = _SLOTS.slot(former).factory if former is not None else None
+    before = _SLOTS[key_of(former)].factory if former is not None else None
     register_backend(backend, name, replace=replace)
     try:
         yield backend
     finally:
         CATALOGUE.remove(record.name)
-        _SLOTS.replace(record, _Slot())
+        _SLOTS[key_of(record)] = _Slot()
         if former is not None:
             _put_record(former, before)
 
@@ -206,10 +186,8 @@ def get_backend(name: str) -> BackendFactory:
 def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecord:
     """Find the one record a choice means.
 
-    Raises:
-        BackendNotFoundError: If there is none (SGK101, SGK102).
-        BackendUnavailableError: If it is blocked (SGK117).
-        BackendConflictError: If there are several, and none ships with us (SGK106).
+    Raised are BackendNotFoundError (SGK101, SGK102), BackendUnavailableError if it is blocked
+    (SGK117), and BackendConflictError if there are several, and none ships with us (SGK106).
     """
     name = choice.backend
     if name in resolved.block:
@@ -236,18 +214,13 @@ def forbid(name: str, error: BackendError) -> None:
     For a forked child: nothing that another thread of the parent may have held is waited for.
     """
     for record in CATALOGUE.find(name):
-        _SLOTS.replace(record, _Slot(error=error))
+        _SLOTS[key_of(record)] = _Slot(error=error)
         CATALOGUE.remember(record, "unavailable", error)
 
 
 def load_record(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory:
-    """Load a backend, once; a failure is remembered and raised again.
-
-    Raises:
-        BackendLoadError: If it could not be loaded (SGK103, SGK115, SGK116, SGK191).
-        BackendIncompatibleError: If it needs another plugin API (SGK105).
-    """
-    slot = _SLOTS.slot(record)
+    """Load a backend, once, as ``load``; a failure is remembered and raised again."""
+    slot = _SLOTS.setdefault(key_of(record), _Slot())
     with slot.lock:
         if slot.factory is not None:
             return slot.factory
@@ -262,16 +235,11 @@ def load_record(record: BackendRecord, *, raise_errors: bool = False) -> Backend
 def probe_record(
     record: BackendRecord, *, deep: bool = False, raise_errors: bool = False
 ) -> ProbeResult:
-    """Load a backend and ask it, once, whether it can run here.
+    """Load a backend and ask it, once, whether it can run here; else SGK104.
 
     ``deep``: Whether to let it compile and run a small model; never remembered.
-
-    Raises:
-        BackendUnavailableError: If it cannot run here (SGK104).
-        BackendLoadError: As ``load_record``.
-        BackendIncompatibleError: As ``load_record``.
     """
-    slot = _SLOTS.slot(record)
+    slot = _SLOTS.setdefault(key_of(record), _Slot())
     with slot.lock:
         factory = load_record(record, raise_errors=raise_errors)
         if deep:

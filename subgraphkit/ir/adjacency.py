@@ -9,7 +9,7 @@ import heapq
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -109,23 +109,24 @@ class Adjacency:
 
 def united(groups: Iterable[Sequence[_Member]]) -> list[list[_Member]]:
     """Unite groups that share a member; return each ascending, in the order of their first."""
-    leader: dict[_Member, _Member] = {}
-
-    def find(member: _Member) -> _Member:
-        while leader[member] != member:
-            leader[member] = leader[leader[member]]
-            member = leader[member]
-        return member
-
+    root: dict[_Member, _Member] = {}
     for group in groups:
         for member in group:
-            leader.setdefault(member, member)
-            low, high = sorted((find(group[0]), find(member)))
-            leader[high] = low
+            root.setdefault(member, member)
+            low, high = sorted((find_root(root, group[0]), find_root(root, member)))
+            root[high] = low
     found: dict[_Member, list[_Member]] = {}
-    for member in sorted(leader):
-        found.setdefault(find(member), []).append(member)
+    for member in sorted(root):
+        found.setdefault(find_root(root, member), []).append(member)
     return list(found.values())
+
+
+def find_root(root: Any, member: _Member) -> _Member:
+    """Return what a member was united with, perhaps over several steps; ways are shortened."""
+    while root[member] != member:
+        root[member] = root[root[member]]
+        member = root[member]
+    return member
 
 
 def _transpose(

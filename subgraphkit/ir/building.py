@@ -24,13 +24,9 @@ def build_graph(  # noqa: PLR0913 (one keyword per part of a graph)
     is_body: bool = False,
     writer: GraphWriter | None = None,
 ) -> Graph:
-    """Index a graph and check that it is acyclic and single assignment.
+    """Index a graph and check that it is acyclic and single assignment (SGK203, SGK204, SGK205).
 
     ``inputs``: Names the caller must feed.
-
-    Raises:
-        InvalidModelError: A cycle (SGK203), a value made twice (SGK204), a value read but never
-            made (SGK205).
     """
     given = {**dict.fromkeys(inputs), **initializers, **defaults}
     producers = _producers(name, table, given)

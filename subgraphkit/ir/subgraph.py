@@ -106,16 +106,7 @@ class Subgraph:
 
 
 def boundary(graph: Graph, region: Collection[int]) -> Boundary:
-    """Find the values that cross the edge of one region.
-
-    Args:
-        graph: The graph; not changed.
-        region: Node indices in an order in which the nodes can run.
-
-    Returns:
-        Inputs in order of first use, outputs in order of production, constants in order of first
-        use.
-    """
+    """Find the values that cross the edge of one region, given in an order in which it can run."""
     inside = region if isinstance(region, frozenset | set) else frozenset(region)
     inputs, constants = _entering(graph, region)
     outputs: dict[str, None] = {}
@@ -130,16 +121,9 @@ def boundary(graph: Graph, region: Collection[int]) -> Boundary:
 def boundaries(
     graph: Graph, regions: Sequence[Sequence[int]], *, also_wanted: Collection[str] = ()
 ) -> list[Boundary]:
-    """Find the values that cross the edges of many regions at once, in linear time.
+    """Find the values that cross the edges of many regions, in linear time, as ``boundary``.
 
-    Args:
-        graph: The graph; not changed.
-        regions: For each region its nodes, in an order in which they can run. Nodes that are in no
-            region count as outside.
-        also_wanted: Values that are read outside all of ``regions``.
-
-    Returns:
-        One boundary per region, ordered as ``boundary`` orders it.
+    ``also_wanted``: Values that are read outside all of ``regions``.
     """
     entering = [_entering(graph, region) for region in regions]
     constants, made = graph.constants, graph.table.outputs
@@ -207,10 +191,6 @@ def within(graph: _Bound, subgraph: Subgraph) -> _Bound:
     Nodes and values are those of the graph, under the same numbers and names. ``order`` has the
     subgraph's nodes alone, and inputs and outputs are its boundary. Constants that the subgraph has
     new data of have it.
-
-    Args:
-        graph: The graph the subgraph was cut from; not changed.
-        subgraph: The subgraph.
     """
     constants = graph.constants
     if any(constants[name] is not stored for name, stored in subgraph.constants.items()):
@@ -227,12 +207,7 @@ def within(graph: _Bound, subgraph: Subgraph) -> _Bound:
 
 
 def last_uses(subgraphs: Sequence[Subgraph], kept: Collection[str]) -> list[tuple[str, ...]]:
-    """Return, per subgraph, the values made by any of them that go after it.
-
-    Args:
-        subgraphs: Subgraphs in the order in which they run.
-        kept: Values that never go.
-    """
+    """Return, per subgraph in running order, the values that go after it; not the ``kept`` ones."""
     made = {value for subgraph in subgraphs for value in subgraph.outputs}
     seen = set(kept)
     drops: list[tuple[str, ...]] = []

@@ -41,13 +41,10 @@ def is_open(value: _Array) -> bool:
 
 
 def evaluate(node: Node, operands: _Operands, dtype: DataType) -> tuple[_Array, ...] | None:
-    """Compute the outputs of a node from small operands.
+    """Compute the outputs of a node from small operands, None where an input is left out.
 
-    ``operands``: The inputs, None where one is left out; not changed.
-
-    Returns:
-        The outputs, or None if the node is to be left alone: it is not covered, its result would be
-        too large, or running it fails.
+    It is None if the node is to be left alone: it is not covered, its result would be too large, or
+    running it fails.
     """
     given = [operand for operand in operands if operand is not None]
     if node.opset < _FIRST_OPSET or not all(map(_is_small, given)):

@@ -100,15 +100,10 @@ def with_nodes(
 ) -> Model:
     """Return a model in which nodes of somebody's own stand for others, as ``with_branches``.
 
-    Args:
-        model: The model.
-        reasons: What is said of each node that goes, by number.
-        added: The nodes that come.
-        constants: Initializers that come with them.
-        types: Types that are stated of what the nodes make.
+    InvalidModelError: a node is not as its operator is, or what is left is no graph.
 
-    Raises:
-        InvalidModelError: A node is not as its operator is, or what is left is no graph.
+    ``reasons``: What is said of each node that goes, by number.
+    ``types``: Types that are stated of what the nodes make.
     """
     work = _Work(model, reasons)
     work.add(list(added), constants, types)

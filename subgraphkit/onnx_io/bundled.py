@@ -38,14 +38,7 @@ def write_bundled_model(
     write: Write,
     location: Callable[[], str],
 ) -> bytes:
-    """Write the model of a bound graph, with the data of the kept constants alone.
-
-    Raises:
-        InvalidModelError: The data of a constant that is kept cannot be read (SGK184, SGK208,
-            SGK211).
-        InternalError: The graph was built without a writer.
-        OSError: The file cannot be written.
-    """
+    """Write the model of a bound graph, with the data of the kept constants alone."""
     if not isinstance(graph.writer, OnnxGraphWriter):
         raise InternalError(f"graph {graph.name!r} cannot be written as ONNX")
     held, kept = {**constants, **graph.defaults}, {*kept, *graph.defaults}

@@ -135,9 +135,6 @@ class DataFolders:
 
         Of a model in one file it is the SHA-256 of that file. Otherwise it is the one of a JSON
         object with the digest of each file by location, that of the model under an empty name.
-
-        Raises:
-            OSError: A file cannot be read from its disk.
         """
         from subgraphkit.ir.structure import (  # noqa: PLC0415 (few models are digested)
             canonical,

@@ -63,13 +63,12 @@ class Inferred(NamedTuple):
     conditions: dict[int, bool]
 
 
-def infer(  # noqa: PLR0913 (what a bind knows, and what others ask with besides)
+def infer(
     model: Model,
     symbols: Mapping[str, int],
     input_shapes: Mapping[str, Shape],
     *,
     replaced: Mapping[str, npt.NDArray[Any]] = MappingProxyType({}),
-    slice_size: int = _SLICE,
     limits: LoadLimits = _LIMITS,
     types_of: TypesOf | None = None,
 ) -> Inferred:
@@ -86,23 +85,20 @@ def infer(  # noqa: PLR0913 (what a bind knows, and what others ask with besides
     Source:
         ONNX operator schemas, through ``onnx.shape_inference``.
     """
-    inference = _Inference(
-        model, Skeletons(model, symbols, input_shapes, replaced), slice_size, limits
-    )
+    inference = _Inference(model, Skeletons(model, symbols, input_shapes, replaced), limits)
     inference.are_shapes_given = bool(symbols or input_shapes)
     inference.types_of = types_of
     return inference.result()
 
 
 class _Inference:
-    def __init__(
-        self, model: Model, skeletons: Skeletons, slice_size: int, limits: LoadLimits
-    ) -> None:
-        # Sizes that the user gave may be to blame.
-        self.are_shapes_given = False
-        self.types_of: TypesOf | None = None
+    # Sizes that the user gave may be to blame.
+    are_shapes_given = False
+    types_of: TypesOf | None = None
+
+    def __init__(self, model: Model, skeletons: Skeletons, limits: LoadLimits) -> None:
         self._model, self._graph, self._skeletons = model, model.graph, skeletons
-        self._slice_size, self._limits = slice_size, limits
+        self._limits = limits
         self._declared, self._types = skeletons.declared_types(), skeletons.given_types()
         self._bodies: dict[int, Mapping[str, Graph]] = {}
         # Data of small values, and which of them have elements that are open.
@@ -153,7 +149,7 @@ class _Inference:
                 self._flush()
             elif op_type != "Constant" or table.outputs[node][0] not in graph.constants:
                 self._pending.append(node)
-                if len(self._pending) >= self._slice_size:
+                if len(self._pending) >= _SLICE:
                     self._flush()
         self._flush()
         require_fitting(graph, self._sure_types(), self._bodies, graph.order, are_typed=True)

@@ -32,12 +32,9 @@ _Nodes = Sequence[onnx.NodeProto]
 def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> onnx.ModelProto:
     """Return the model with every call of a model-local function replaced by the function's body.
 
-    The given model is returned as it is if it has no functions, and is never changed.
-
-    Raises:
-        InvalidModelError: Functions that call each other in a circle, or that onnx cannot inline
-            (SGK212).
-        UnsupportedModelError: Calls multiply beyond the limit (SGK216).
+    The given model is returned as it is if it has no functions, and is never changed. Raised are
+    InvalidModelError (SGK212) for functions that call each other in a circle, or that onnx cannot
+    inline, and UnsupportedModelError (SGK216) for calls that multiply beyond the limit.
     """
     if not model.functions:
         return model
@@ -224,28 +221,11 @@ class Model:
 
 
 def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = LoadLimits) -> Model:
-    """Load and validate a model; weights stay where they are until something needs them.
+    """Load and validate a model, as ``subgraphkit.load``, whose errors are raised.
 
-    Model-local functions are inlined; the numbers of nodes used everywhere later are places in the
-    node list after that. A node list that is not in topological order is fine.
-
-    Args:
-        source: The model; see ``subgraphkit.load``, which does the same with the folders that are
-            configured.
-        more: Returns the folders that external data may be in beside the model's own; asked only if
-            some is in neither.
-        limits: Returns what the model may ask for; asked only if it is not small.
-
-    Returns:
-        The model.
-
-    Raises:
-        ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
-        InvalidModelError: The model breaks a rule of ONNX (SGK202 to SGK205, SGK207 to SGK215,
-            SGK218), or failed to load in an unforeseen way (SGK219).
-        UnsupportedModelError: It needs a newer onnx (SGK206), or asks for more than the limits
-            allow (SGK216).
-        CallerError: The source is of another kind, or a URL (SGK213).
+    ``more``: Returns the folders that external data may be in beside the model's own; asked only if
+    some is in neither.
+    ``limits``: Returns what the model may ask for; asked only if it is not small.
     """
     return _load(read_model(source, more, limits), limits)
 
@@ -253,13 +233,8 @@ def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = Load
 def load_read(data: bytes, path: Path, mapped: Mapping[str, memoryview] | None = None) -> Model:
     """Load a model from the bytes read of its file, even if the file was exchanged meanwhile.
 
-    Args:
-        data: The content of the file.
-        path: The file; external data is looked for beside it.
-        mapped: Files beside it that are in memory already, by name.
-
-    Raises:
-        ModelError: As ``load``.
+    ``path``: The file; external data is looked for beside it.
+    ``mapped``: Files beside it that are in memory already, by name.
     """
     proto = parse_model(data, f"the file {path.name!r}")
     folders = DataFolders(path, mapped=mapped or {})

@@ -86,19 +86,7 @@ class ReadModel(NamedTuple):
 def read_model(
     source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = LoadLimits
 ) -> ReadModel:
-    """Read a model without its external data.
-
-    Args:
-        source: What there is of it. A ``ModelProto`` is returned as it is, not copied.
-        more: Returns folders that data may be in beside the model's own.
-        limits: Returns what the model may ask for; asked only if it is not small.
-
-    Raises:
-        ModelNotFoundError: The file does not exist or cannot be opened (SGK201).
-        InvalidModelError: The bytes are not an ONNX model (SGK202).
-        UnsupportedModelError: There are more of them than the limits allow (SGK216).
-        CallerError: The source is of another kind, or a URL (SGK213).
-    """
+    """Read a model without its external data; a ``ModelProto`` is returned as it is, not copied."""
     if isinstance(source, onnx.ModelProto):
         return ReadModel(_checked(source))
     if isinstance(source, bytes | bytearray | memoryview):

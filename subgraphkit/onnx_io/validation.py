@@ -6,6 +6,7 @@ then fail in the middle. Acyclicity and single assignment are checked where the 
 """
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -52,12 +53,7 @@ def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:
 
 
 def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
-    """Return the imported version of each operator set, checked against this build of onnx.
-
-    Raises:
-        UnsupportedModelError: A version or the IR version is newer than supported (SGK206).
-        InvalidModelError: A domain is imported twice with different versions (SGK214).
-    """
+    """Return the imported version of each operator set, checked against this build of onnx."""
     if model.ir_version > onnx.IR_VERSION:
         raise UnsupportedModelError(
             "SGK206",
@@ -94,15 +90,9 @@ def check_graph(
     folders: DataFolders | None,
     hold: Callable[[Mapping[str, int]], None],
 ) -> set[str]:
-    """Check operators, tensors and nesting of a graph and all bodies in it.
+    """Check operators, tensors and nesting of a graph and all bodies in it; return its domains.
 
-    ``folders``: Where the model's external data may be; None if nowhere.
-
-    Raises:
-        InvalidModelError: An unknown operator (SGK207), a tensor whose payload does not fit
-            (SGK208), bodies nested too deeply (SGK209), external data out of bounds (SGK210) or
-            missing (SGK211), a name given twice (SGK204), a node that is not as its operator is
-            (SGK214, SGK215, SGK218).
+    ``hold``: Holds what the graph asks for against limits.
     """
     bodies = list(_walk(graph))
     deepest = max(depth for _, depth in bodies)
@@ -180,30 +170,18 @@ def _require_distinct(what: str, names: Sequence[str], where: str, verb: str) ->
 
 
 _WITH_TENSORS: Final = frozenset(
-    {
-        AttributeProto.SPARSE_TENSOR,
-        AttributeProto.SPARSE_TENSORS,
-        AttributeProto.TENSOR,
-        AttributeProto.TENSORS,
-        AttributeProto.TYPE_PROTO,
-        AttributeProto.TYPE_PROTOS,
-    }
+    kind for name, kind in AttributeProto.AttributeType.items() if re.search("TENSOR|TYPE", name)
 )
 
 
 def _check_held(attribute: AttributeProto, folders: DataFolders | None, where: str) -> None:
     """Check the tensors and types that an attribute holds."""
-    if attribute.type == AttributeProto.TENSOR:
-        check_tensor(attribute.t, folders, where)
-    elif attribute.type == AttributeProto.SPARSE_TENSOR:
-        check_sparse(attribute.sparse_tensor, folders, where)
-    elif attribute.type == AttributeProto.TYPE_PROTO:
-        read_type(attribute.tp)
-    for tensor in attribute.tensors:
+    one, kind = attribute, attribute.type
+    for tensor in (*[one.t] * (kind == one.TENSOR), *one.tensors):
         check_tensor(tensor, folders, where)
-    for sparse in attribute.sparse_tensors:
+    for sparse in (*[one.sparse_tensor] * (kind == one.SPARSE_TENSOR), *one.sparse_tensors):
         check_sparse(sparse, folders, where)
-    for type_ in attribute.type_protos:
+    for type_ in (*[one.tp] * (kind == one.TYPE_PROTO), *one.type_protos):
         read_type(type_)
 
 

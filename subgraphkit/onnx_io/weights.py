@@ -100,12 +100,7 @@ def sparse_initializer_of(
 
 
 def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
-    """Read a tensor's data as a read-only array; strings are objects.
-
-    Raises:
-        InvalidModelError: External data is out of bounds, missing, short (SGK210, SGK211) or left
-            out of a bundle (SGK184), or its file was changed (SGK188).
-    """
+    """Read a tensor's data as a read-only array; strings are objects."""
     if is_left_out(tensor):
         raise InvalidModelError(
             "SGK184",
@@ -150,12 +145,7 @@ def _array_from(tensor: onnx.TensorProto, data: npt.NDArray[np.uint8]) -> _Array
 
 
 def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: str) -> None:
-    """Check that dimensions are sane and match the payload, reading none of it.
-
-    Raises:
-        InvalidModelError: Bad dimensions or payload (SGK208), external data out of bounds (SGK210)
-            or missing (SGK211).
-    """
+    """Check that dimensions are sane and match the payload (else SGK208), reading none of it."""
     type_, count, nbytes, problem = _sized(tensor.data_type, tuple(tensor.dims))
     if problem:
         raise _disagree(tensor, where, problem)

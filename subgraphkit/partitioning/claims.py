@@ -72,19 +72,14 @@ def choose_claimants(
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
-    ``takes_all``: Says whether nobody else would be needed for the graph.
-    ``named``: Gets the backends that somebody named, in order, each with why it was left out, or an
-    empty text.
-    ``among``: Chooses among the backends that ``auto`` stands for; see ``open_in_turn``.
-    ``dry_run``: Whether backends claim that can plan here and not run.
-
     After the claimants come more of them, for those who have nodes left: one more backend that
     ``auto`` stands for, and at last a fallback that had to be found.
 
-    Raises:
-        BackendNotFoundError: A backend is not installed or not known.
-        BackendError: A backend cannot be loaded or cannot run here.
-        SelectorContractError: A property declares something its contract forbids (SGK122).
+    ``takes_all``: Says whether nobody else would be needed for the graph.
+    ``named``: Gets the backends that somebody named, in order, each with why it was left out, or an
+    empty text.
+    ``among``, ``dry_run``: See ``open_in_turn``, whose errors are raised; and SelectorContractError
+    (SGK122) for a property that declares what its contract forbids.
     """
     named = {} if named is None else named
     named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
@@ -109,9 +104,8 @@ def choose_again(
     by_name = {claim.backend.name: claim.backend for claim in claims if not claim.is_fallback}
     fallback = next((claim.backend for claim in claims if claim.is_fallback), None)
     named = next((claim.fallback.backend for claim in claims if claim.fallback is not None), None)
-    chosen = [(by_name[name], properties_of(by_name[name])) for name in by_name]
-    if alone is not None:
-        chosen = [one for one in chosen if one[0].name == alone]
+    wanted = [backend for name, backend in by_name.items() if alone in (None, name)]
+    chosen = [(backend, properties_of(backend)) for backend in wanted]
     return _claims(bound, chosen, fallback or named)
 
 
@@ -130,13 +124,10 @@ def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | s
     """List properties that are to claim in a subgraph, and the fallback backend's after them.
 
     While it compiles, a backend is not its own fallback: what its properties leave, nobody takes.
-    ``divider``: Who claimed the subgraph, or the name of the backend that did.
+    ConfigError (SGK123) is for no list of properties, SelectorContractError (SGK122) for one that
+    breaks its contract, or is to divide what it claimed itself.
 
-    Raises:
-        ConfigError: They are no list of properties (SGK123).
-        BackendError: The fallback backend cannot be loaded or cannot run here.
-        SelectorContractError: A property declares something its contract forbids, or is to divide
-            what it claimed itself (SGK122).
+    ``divider``: Who claimed the subgraph, or the name of the backend that did.
     """
     properties = _checked(among)
     if isinstance(divider, str):
@@ -280,12 +271,11 @@ def _declared(claim: Claim, name: str) -> Any:
 def rehearsed(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str]) -> list[Claim]:
     """Return the claims of those who survive what they will be asked.
 
-    Nothing is rehearsed unless an isolated backend among them asks its library.
-    ``named``: Gets why a backend that somebody named was left out.
+    Nothing is rehearsed unless an isolated backend among them asks its library. BackendError is for
+    one that does not survive where ``on_compile_error`` makes that an error (SGK136), or cannot be
+    opened in another process (SGK137).
 
-    Raises:
-        BackendError: One does not, and the setting ``on_compile_error`` says that this is an error
-            (SGK136); or it cannot be opened in another process (SGK137).
+    ``named``: Gets why a backend that somebody named was left out.
     """
     claims, isolates = list(claims), bound.settings.isolates
     while any(

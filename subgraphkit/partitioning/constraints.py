@@ -85,12 +85,9 @@ def configured(settings: ResolvedConfig, given: Constraints | None) -> Constrain
 def resolve_constraints(
     graph: BoundGraph, constraints: Constraints | None, backends: Sequence[str]
 ) -> ResolvedConstraints:
-    """Find the nodes and backends that constraints name.
+    """Find the nodes and backends that constraints name; ``Constant`` nodes go with their readers.
 
-    ``Constant`` nodes are left out: they travel with their readers.
-
-    Raises:
-        ConfigError: A node or backend is unknown, or two demands contradict each other (SGK123).
+    ConfigError (SGK123): a node or backend is unknown, or two demands contradict each other.
     """
     if constraints is None:
         return NO_DEMANDS

@@ -332,16 +332,9 @@ def partition(
 def partition_within(
     subgraph: Subgraph, properties: object, divider: Claim | str, demanded: ResolvedConstraints
 ) -> Partitioning:
-    """Divide a subgraph among properties, and the fallback backend after them.
+    """Divide a subgraph among properties, and the fallback backend after them; as ``partition``.
 
-    Args:
-        subgraph: The subgraph.
-        properties: The properties in order.
-        divider: Who claimed the subgraph, or the name of the backend that did.
-        demanded: What the user demanded of the model.
-
-    Raises:
-        SubgraphkitError: As ``partition``.
+    ``divider``: Who claimed the subgraph, or the name of the backend that did.
     """
     bound = subgraph.graph
     if not isinstance(bound, BoundModel):
@@ -360,14 +353,7 @@ def _finished(
     state: PartitionState, passes: Passes, demanded: ResolvedConstraints, named: Mapping[str, str]
 ) -> Partitioning:
     require_all_claimed(state, passes, demanded)
-    made = cut(state, passes)
-    partitioning = Partitioning(
-        graph=state.graph,
-        subgraphs=tuple(subgraph for subgraph, _ in made),
-        passes=passes,
-        claimed_by=tuple(index for _, index in made),
-        constraints=demanded,
-        named=named,
-    )
+    subgraphs, claimed_by = cut(state, passes)
+    partitioning = Partitioning(state.graph, subgraphs, passes, claimed_by, demanded, named)
     finish_all(state.graph, partitioning, passes)
     return partitioning

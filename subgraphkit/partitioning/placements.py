@@ -43,14 +43,11 @@ _placements: Final = Answers("placements", most=100)
 
 
 def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]:
-    """Return all that a measured placement depends on, as plain data.
+    """Return all that a measured placement depends on, as plain data; else NoKeyError.
 
     Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
     (of the inputs, for people), ``last`` (who takes what the others refuse), ``max_error`` unless
     it is 0, and those of ``surroundings``.
-
-    Raises:
-        NoKeyError: Something in the model has no canonical form, or it has no nodes.
     """
     return {
         "model": bound.digest,
@@ -182,9 +179,8 @@ def selected(
 ) -> tuple[ResolvedConfig, Placement | None]:
     """Return the settings with the selection, and the placement if there is one.
 
-    Raises:
-        ConfigError: The selection cannot be read (SGK107), nodes are demanded beside a plan file
-            (SGK123), or the file cannot be read or is of another model (SGK124).
+    ConfigError: the selection cannot be read (SGK107), nodes are demanded beside a plan file
+    (SGK123), or the file cannot be read or is of another model (SGK124).
     """
     settings = bound.settings
     if isinstance(backends, Placement):

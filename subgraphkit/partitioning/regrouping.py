@@ -35,10 +35,8 @@ Regions = Sequence[tuple[int, Collection[int]]]
 
 def regions_of(partitioning: PartitioningT) -> list[tuple[int, Collection[int]]]:
     """Return the regions of a partitioning."""
-    return [
-        (claim, one.nodes)
-        for claim, one in zip(partitioning.claimed_by, partitioning.subgraphs, strict=True)
-    ]
+    nodes = [one.nodes for one in partitioning.subgraphs]
+    return list(zip(partitioning.claimed_by, nodes, strict=True))
 
 
 def regrouped(partitioning: PartitioningT, regions: Regions) -> PartitioningT:
@@ -62,18 +60,13 @@ def regrouped(partitioning: PartitioningT, regions: Regions) -> PartitioningT:
             hint="A region is convex, and all can run one after the other. Merge what lies on the "
             "path as well, or split elsewhere.",
         ) from error
-    made = cut(state, partitioning.passes, checks=_require_accepted)
-    changed = replace(
-        partitioning,
-        subgraphs=tuple(subgraph for subgraph, _ in made),
-        claimed_by=tuple(claim for _, claim in made),
-    )
+    subgraphs, claimed_by = cut(state, partitioning.passes, checks=_require_accepted)
+    changed = replace(partitioning, subgraphs=subgraphs, claimed_by=claimed_by)
     finish_all(changed.graph, changed, changed.passes, earlier=changed.passes)
     return changed
 
 
-def _require_accepted(state: PartitionState, made: Iterable[Cut]) -> None:
-    made = list(made)
+def _require_accepted(state: PartitionState, made: Sequence[Cut]) -> None:
     for subgraph, value, refusal in forbidden_crossings(state, made):
         raise ConfigError(
             "SGK123",
@@ -105,12 +98,7 @@ def merged(partitioning: PartitioningT, ids: Sequence[str]) -> PartitioningT:
 
 
 def split(partitioning: PartitioningT, subgraph_id: str, nodes: Iterable[int]) -> PartitioningT:
-    """Return the partitioning with some nodes of a subgraph in one of their own.
-
-    Raises:
-        ConfigError: As ``regrouped``; or there is no such subgraph, or the nodes are not some of it
-            and not all (SGK123).
-    """
+    """Return the partitioning with some nodes of a subgraph apart, as ``regrouped``."""
     place, apart = partitioning.place_of(subgraph_id), frozenset(nodes)
     claim, whole = regions_of(partitioning)[place]
     if not apart or not apart < frozenset(whole):
@@ -125,12 +113,7 @@ def split(partitioning: PartitioningT, subgraph_id: str, nodes: Iterable[int]) -
 
 
 def moved(partitioning: PartitioningT, subgraph_id: str, backend: object) -> PartitioningT:
-    """Return the partitioning with the nodes of a subgraph pinned to another backend.
-
-    Raises:
-        ConfigError: There is no such subgraph, or the backend refuses some of its nodes (SGK123).
-        SubgraphkitError: The backend cannot be opened.
-    """
+    """Return the partitioning with the nodes of a subgraph pinned to another backend."""
     place = partitioning.place_of(subgraph_id)
     name, claims, shift = _with_backend(partitioning, backend)
     subgraph = partitioning.subgraphs[place]
@@ -200,13 +183,13 @@ def divided_anew(
 
     passes = claim_all(state, barred, first=first, earlier=earlier)
     require_all_claimed(state, passes, demanded)
-    pieces = cut(state, passes, also_wanted=subgraph.outputs)
+    pieces, claims = cut(state, passes)
     before, claimed_by = partitioning.subgraphs, partitioning.claimed_by
     changed = replace(
         partitioning,
-        subgraphs=(*before[:place], *(piece for piece, _ in pieces), *before[place + 1 :]),
+        subgraphs=(*before[:place], *pieces, *before[place + 1 :]),
         passes=passes,
-        claimed_by=(*claimed_by[:place], *(at for _, at in pieces), *claimed_by[place + 1 :]),
+        claimed_by=(*claimed_by[:place], *claims, *claimed_by[place + 1 :]),
     )
     finish_all(graph, changed, passes, earlier=partitioning.passes)
     return changed

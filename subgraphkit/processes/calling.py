@@ -243,13 +243,9 @@ class Child:
         return self._printed.text(most).strip()
 
     def stop(self, patience: float = 0.0) -> int:
-        """Stop the process, and whatever it started.
+        """Stop the process, and whatever it started; return its exit status, negative for a signal.
 
-        Args:
-            patience: Seconds the process gets to end by itself, once told that nothing follows.
-
-        Returns:
-            Its exit status, negative for a signal, which may be the one that stopped it.
+        ``patience``: Seconds the process gets to end by itself, once told that nothing follows.
         """
         if patience:
             with suppress(OSError):

@@ -69,11 +69,7 @@ class Apart:
         self._before: list[weakref.ref[Any]] = []
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Check the outputs of one run.
-
-        Raises:
-            ExecutionError: One shares memory with something else that is still in use (SGK149).
-        """
+        """Check the outputs of one run; ExecutionError (SGK149) for memory that is not its own."""
         others = [*inputs, *[ref() for ref in self._before]]
         for place, output in enumerate(outputs):
             if isinstance(output, np.ndarray):
@@ -153,11 +149,7 @@ class SizeCheck:
         ]
 
     def __call__(self, *arrays: Any) -> None:
-        """Refuse the admitted inputs.
-
-        Raises:
-            InputError: They make a value too large (SGK217).
-        """
+        """Refuse the admitted inputs if they make a value too large (InputError, SGK217)."""
         shapes = dict(zip(self._graph.inputs, (array.shape for array in arrays), strict=True))
         sizes = {name: shapes[at[0][0]][at[0][1]] for name, at in self._symbols.items()}
         for name, type_ in self._graph.types.items():

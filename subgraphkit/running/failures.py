@@ -29,16 +29,10 @@ def movable(
 ) -> ExecutionError:
     """Return the failure of a step that is to move to the fallback; raise any other.
 
-    ``error``: What a run raised.
-    ``progress``: That of the run; None if it may take as long as it takes.
-
-    Raises:
-        RunTimeoutError: It took longer than it may (SGK138).
-        RunCancelledError: It was cancelled (SGK139).
-        ExecutionError: A step failed (SGK131) or returned something wrong (SGK132), and stays.
-        InputError: The feeds are no mapping (SGK145).
-        InvalidModelError: What failed is no step (SGK219).
-        BaseException: It is the program's own, such as Ctrl-C, and passes.
+    Raised are the errors of ``refuse_stopped``; ExecutionError for a step that failed (SGK131) or
+    returned something wrong (SGK132), and stays; InputError (SGK145) for feeds that are no mapping;
+    InvalidModelError (SGK219) if what failed is no step. What is the program's own, such as Ctrl-C,
+    passes.
     """
     refuse_stopped(progress, error, emitted, plan)
     found = emitted.locate(error)

@@ -115,12 +115,9 @@ def admit_input(graph: BoundGraph, name: str, *, on_device: bool = False) -> Adm
     Arrays pass as they are when dtype and shape fit, also when they are read-only or not
     contiguous. Foreign byte order is converted; Python numbers and lists become arrays of the
     model's dtype; objects that speak ``__array__`` or DLPack are taken over. A dtype is never cast.
+    What is returned raises InputError (SGK140, SGK141, SGK145).
 
     ``on_device``: Whether all who read it take arrays on their device; these pass unseen.
-
-    Raises:
-        InputError: From the returned function: wrong dtype (SGK141), wrong shape (SGK140), or
-            something that cannot be read (SGK145).
     """
     admit = partial(_admit, name, graph.types.get(name))
     return partial(_admit_remote, admit) if on_device else admit

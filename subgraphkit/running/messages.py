@@ -128,11 +128,7 @@ METHODS: Final = frozenset(
 
 
 def explain_attribute(owner: object, name: str) -> NoReturn:
-    """Say that an object has no such attribute, and what to use if ONNX Runtime's class has it.
-
-    Raises:
-        AttributeError: Always.
-    """
+    """Raise AttributeError, and say what to use if ONNX Runtime's class has the attribute."""
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"
     if name in METHODS:
         text += f", which ONNX Runtime's has; so has the InferenceSession of {_DOOR}"

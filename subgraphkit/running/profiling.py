@@ -37,11 +37,8 @@ _TURNS: Final = 5
 class Recorder:
     """Listens to the runs of one session, and keeps the times of as many as are wanted.
 
-    Args:
-        runs: How many runs to keep; one that fails does not count.
-
     Attributes:
-        taken: The runs that are over, in the order in which they ended.
+        taken: The runs that are over, in the order in which they ended; none that failed.
         twins: By operator, the one that runs in its place.
         notes: What there is to say.
         counting: Whether runs that begin now are kept.
@@ -99,9 +96,7 @@ class Recorder:
     def take_twins(self, state: int) -> None:
         """Have the twins that were made run from now on, unless they have the weights of before.
 
-        Args:
-            state: Stands for the operators and weights of the session. The twins stay the same
-                while it is equal to that of the first call.
+        ``state``: Stands for the operators and weights of the session, and is another with others.
         """
         if self._made_of not in (None, state):
             self.forget_twins()

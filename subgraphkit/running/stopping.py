@@ -68,11 +68,7 @@ class RunOptions:
     def under_way(self, timeout_s: float | None = None) -> Iterator[Progress]:
         """Begin a run; its progress is cancelled when it is to end.
 
-        Args:
-            timeout_s: Seconds that it may take, if another number than for each run.
-
-        Raises:
-            CallerError: The number is none of seconds (SGK142).
+        ``timeout_s``: Seconds that it may take, if another number than for each run.
         """
         seconds = self.timeout_s if timeout_s is None else timeout_s
         check_seconds("timeout_s", seconds)
@@ -117,12 +113,7 @@ class Stoppable:
     def under_way(self, options: object, timeout_s: float | None) -> Iterator[Progress]:
         """Begin a run, which the steps on this thread ask meanwhile whether to go on.
 
-        Args:
-            options: What the caller gave for them.
-            timeout_s: Seconds that the run may take, if another number than the options say.
-
-        Raises:
-            CallerError: They are no ``RunOptions``, or the number is none of seconds (SGK142).
+        ``timeout_s``: Seconds that the run may take, if another number than the options say.
         """
         if not isinstance(options, RunOptions | None):
             raise unknown_run_options(options)
@@ -153,14 +144,7 @@ class Stoppable:
 def refuse_stopped(
     progress: Progress | None, error: BaseException, emitted: Emitted, plan: Plan
 ) -> None:
-    """Raise that a run ended early, and at which step, if that is why it failed.
-
-    ``progress``: That of the run; None if it may take as long as it takes.
-
-    Raises:
-        RunTimeoutError: It took longer than it may (SGK138).
-        RunCancelledError: It was cancelled (SGK139).
-    """
+    """Raise that a run ended early (SGK138, SGK139), and at which step, if it failed for that."""
     if progress is None or is_to_pass(error):
         return
     try:

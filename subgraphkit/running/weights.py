@@ -57,12 +57,10 @@ class Weights:
         """Hand new weights to the operators that use them, and have the plan with them taken.
 
         Whatever comes between, Ctrl-C included, puts the old weights and the old plan back. The
-        operators that are no longer used stay open.
+        operators that are no longer used stay open. WeightUpdateError (SGK133): the weights do not
+        fit, or an operator cannot take them.
 
         ``take``: Takes the plan with recompiled operators in place.
-
-        Raises:
-            WeightUpdateError: The weights do not fit, or an operator cannot take them (SGK133).
         """
         if not isinstance(changed, Mapping):
             raise _weights_refused(

@@ -185,9 +185,6 @@ def write_output(path: Path, data: bytes) -> None:
 
     Links are followed, a file that is replaced keeps its mode, and what is no regular file, such as
     a pipe or ``/dev/stdout``, takes the bytes as they come.
-
-    Raises:
-        OSError: It cannot be written.
     """
     target = Path(os.path.realpath(path))
     try:

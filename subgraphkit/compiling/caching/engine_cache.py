@@ -42,11 +42,7 @@ _logger = logger_of("cache")
 
 
 class EngineCache:
-    """Engines of earlier binds, for the subgraphs of one.
-
-    Args:
-        cache_dir: The setting of that name.
-        size_limit: Bytes of engines to keep at most.
+    """Engines of earlier binds, for the subgraphs of one; ``size_limit`` is in bytes.
 
     Attributes:
         kept: Ids of the subgraphs whose engines are in the cache now.
@@ -78,19 +74,9 @@ class EngineCache:
     def obtain(
         self, subgraph: Subgraph, claim: Claim, compile_: Compile, context: BindContext
     ) -> tuple[SubgraphOperator, bool]:
-        """Restore the operator of a subgraph, or compile it and keep its engine.
+        """Restore the operator of a subgraph, or compile it and keep its engine; say which it was.
 
-        Args:
-            subgraph: The subgraph.
-            claim: Who compiles it; its backend ``stores_engines``.
-            compile_: Compiles it.
-            context: What the backend is told that restores it.
-
-        Returns:
-            The operator, and whether it was restored.
-
-        Raises:
-            Exception: Whatever ``compile_`` raises, and nothing else.
+        What ``compile_`` raises is raised, and nothing else. ``context`` is for restoring it.
         """
         store = self._opened()
         key = self._key(subgraph, claim) if store is not None else None

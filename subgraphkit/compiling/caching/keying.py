@@ -34,12 +34,9 @@ _NOT_THE_PLUGINS: Final = frozenset({"abc", "builtins", "subgraphkit", "typing"}
 def describe_implementation(backend: Backend, parts: Iterable[object]) -> dict[str, str] | None:
     """Tell which code compiles for a backend.
 
-    Returns:
-        The distribution with its version (empty if there is none) and the digest of the sources;
-        None if neither is known, so that nothing tells one state of the code from another.
-
-    Raises:
-        NoKeyError: A source has changed since it was loaded, so the code that runs is not known.
+    It is the distribution with its version (empty if there is none) and the digest of the sources;
+    None if neither is known, so that nothing tells one state of the code from another. NoKeyError:
+    a source has changed since it was loaded, so the code that runs is not known.
     """
     loaded = _loaded_at((backend, *parts))
     tops = sorted(loaded)
@@ -54,11 +51,7 @@ def name_implementation(backend: Backend, parts: Iterable[object]) -> str:
     """Name the code around the engines of a backend, for another machine to compare.
 
     A release is named by distribution and version, because its sources do not change; what belongs
-    to no distribution, by the digest of its sources.
-
-    Raises:
-        NoKeyError: The code of a part belongs to no distribution and has no sources, or these have
-            changed since they were loaded.
+    to no distribution, by the digest of its sources. NoKeyError: it has neither, or has changed.
     """
     providers = dict(_providers(backend))
     named = []
@@ -153,10 +146,7 @@ class BackendIdentity(NamedTuple):
 def identify(backend: Backend, property_: SubgraphProperty, name: str) -> BackendIdentity:
     """Find out who compiles: library, device, code and options.
 
-    Raises:
-        NoKeyError: The code cannot be told from other code, an option has no canonical form,
-            or the fingerprint is not text.
-        Exception: Whatever the backend's ``fingerprint`` raises.
+    NoKeyError: the code cannot be told from other code, or something has no canonical form.
     """
     implementation = describe_implementation(backend, [property_])
     if implementation is None:
@@ -181,13 +171,7 @@ def identify(backend: Backend, property_: SubgraphProperty, name: str) -> Backen
 
 
 def make_key(subgraph: Subgraph, backend: Backend, identity: BackendIdentity) -> EngineKey:
-    """Build the key of the engine that a backend makes of a subgraph.
-
-    Raises:
-        NoKeyError: Something in the subgraph has no canonical form.
-        InvalidModelError: A weight cannot be read (SGK208, SGK211).
-        Exception: Whatever the backend's ``separate_weights`` raises.
-    """
+    """Build the key of the engine that a backend makes of a subgraph; NoKeyError if it has none."""
     separate = frozenset(backend.separate_weights(subgraph))
     kept = [name not in separate for name in subgraph.constants]
     held = [one for name, one in subgraph.constants.items() if name not in separate]

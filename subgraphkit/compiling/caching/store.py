@@ -145,11 +145,7 @@ class EngineStore:
 
     @classmethod
     def open(cls, cache_dir: Path | None) -> Self:
-        """Open the store below ``cache_dir``, or at the usual place; it is made if need be.
-
-        Raises:
-            CacheError: Folder or key cannot be trusted (SGK150) or used (SGK151).
-        """
+        """Open the store below ``cache_dir``, or at the usual place; it is made if need be."""
         root = private_folder(cache_dir if cache_dir is not None else default_cache_dir())
         return cls(private_folder(root / "engines"), signing_key())
 
@@ -210,13 +206,7 @@ class EngineStore:
     def shrink(self, limit: int, keep: str) -> int:
         """Remove the engines least recently used until what is left fits, and what is left over.
 
-        Sizes and times are looked at, and no file is read.
-
-        Returns:
-            How many bytes may still be added.
-
-        Raises:
-            CacheError: The folder cannot be read, or something cannot be removed (SGK151).
+        Sizes and times are looked at, and no file is read. Returned are the bytes that still fit.
         """
         found = self._without_left_overs(_LEFT_OVER_AFTER)
         sizes: dict[str, int] = {}

@@ -17,6 +17,9 @@ Source:
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+
+from subgraphkit.ir.adjacency import find_root
 
 # Two 30-bit digits: the widest label that CPython still compares at full speed.
 _LABEL_BITS = 60
@@ -55,19 +58,13 @@ class RunningOrder:
         self._before[new], self._after[new] = before, after
         self.label[new] = self.label[item]
 
-    def move_before(self, items: Sequence[int], anchor: int) -> None:
-        """Move ``items`` directly in front of ``anchor``, in the order given."""
+    def move(self, items: Sequence[int], anchor: int, *, before: bool) -> None:
+        """Move ``items`` directly in front of ``anchor``, or behind it, in the order given."""
         for item in items:
             self.remove(item)
-        self.insert_after(items, self._before[anchor])
+        self._insert(items, self._before[anchor] if before else anchor)
 
-    def move_after(self, items: Sequence[int], anchor: int) -> None:
-        """Move ``items`` directly behind ``anchor``, in the order given."""
-        for item in items:
-            self.remove(item)
-        self.insert_after(items, anchor)
-
-    def insert_after(self, items: Sequence[int], anchor: int) -> None:
+    def _insert(self, items: Sequence[int], anchor: int) -> None:
         """Put ``items``, which are not in the order, directly behind ``anchor``."""
         if not items:
             return
@@ -132,13 +129,10 @@ _FIRST_REACH = 32
 class Merger:
     """A graph under contraction.
 
-    Attributes:
-        root: For each node the node it was contracted into, perhaps over several steps.
-
     Thread-safety: none; one thread at a time.
     """
 
-    __slots__ = ("_claimed", "_order", "predecessors", "root", "successors", "work")
+    __slots__ = ("_claimed", "_order", "_root", "predecessors", "successors", "work")
 
     def __init__(
         self, claimed: bytearray, predecessors: list[set[int]], successors: list[set[int]]
@@ -146,23 +140,18 @@ class Merger:
         """Take over a graph that is numbered topologically; its rows are changed."""
         self.predecessors = predecessors
         self.successors = successors
-        self.root = list(range(len(claimed)))
+        self._root = list(range(len(claimed)))
         self.work = len(claimed)
         self._claimed = claimed
         self._order = RunningOrder(len(claimed))
 
     def find(self, node: int) -> int:
         """Return the node that ``node`` was contracted into."""
-        root = self.root
-        while root[node] != node:
-            root[node] = root[root[node]]
-            node = root[node]
-        return node
+        return find_root(self._root, node)
 
     def merge_all(self, pairs: Iterable[tuple[int, int]], limit: int) -> bool:
         """Try to contract each pair in turn, over and over until nothing changes."""
-        find = self.find
-        changed = True
+        find, changed = partial(find_root, self._root), True
         while changed:
             changed = False
             blocked = []
@@ -242,17 +231,13 @@ class Merger:
         ]
         kept, gone = (first, second) if sizes[0] >= sizes[1] else (second, first)
         # The nodes met wait for neither (or neither for them): they move out of the way.
-        if backwards:
-            order.move_before(met, first)
-            place, other = first, second
-        else:
-            order.move_after(met, second)
-            place, other = second, first
+        place, other = (first, second) if backwards else (second, first)
+        order.move(met, place, before=backwards)
         order.remove(other)
         if kept != place:
             order.replace(place, kept)
         self.work += min(sizes) + len(met)
-        self.root[gone] = kept
+        self._root[gone] = kept
         self._move_edges(kept, gone)
 
     def _move_edges(self, kept: int, gone: int) -> None:

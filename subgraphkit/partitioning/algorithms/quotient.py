@@ -7,13 +7,14 @@ still wait on each other.
 
 import heapq
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from subgraphkit.ir import Adjacency
+from subgraphkit.ir.adjacency import find_root
 from subgraphkit.partitioning.algorithms.levels import Longs, as_array
 
 
@@ -30,23 +31,13 @@ def labelled_components(adjacency: Adjacency, labels: Sequence[int]) -> list[int
         if label:
             for other in preds[start:end]:
                 if labels[other] == label:
-                    first, second = _find(root, other), _find(root, unit)
-                    if first < second:
-                        root[second] = first
-                    else:
-                        root[first] = second
+                    first, second = find_root(root, other), find_root(root, unit)
+                    root[max(first, second)] = min(first, second)
         start = end
     # A root is never larger than what hangs on it, so one ascending pass resolves every chain.
     for unit, parent in enumerate(root):
         root[unit] = root[parent]
     return root
-
-
-def _find(root: list[int], unit: int) -> int:
-    while root[unit] != unit:
-        root[unit] = root[root[unit]]
-        unit = root[unit]
-    return unit
 
 
 def weak_components(adjacency: Adjacency, units: Sequence[int]) -> list[list[int]]:
@@ -90,28 +81,24 @@ class _Walk:
         self._rows = rows
         self._entered = [0] * len(rows)
         self._open: list[int] = []
-        self._found = 0
-        self._closed = 0
+        self._path: list[tuple[int, Iterator[int]]] = []
+        self._found = self._closed = 0
 
     def run(self, origin: int) -> None:
-        low, component, rows = self.low, self.component, self._rows
-        path, edges = [origin], [iter(rows[origin])]
+        low, component, path = self.low, self.component, self._path
         self._enter(origin)
         while path:
-            node = path[-1]
-            for successor in edges[-1]:
+            node, edges = path[-1]
+            for successor in edges:
                 if not low[successor]:
                     self._enter(successor)
-                    path.append(successor)
-                    edges.append(iter(rows[successor]))
                     break
                 if low[successor] < low[node] and component[successor] < 0:
                     low[node] = low[successor]
             else:
                 path.pop()
-                edges.pop()
-                if path and low[node] < low[path[-1]]:
-                    low[path[-1]] = low[node]
+                if path and low[node] < low[path[-1][0]]:
+                    low[path[-1][0]] = low[node]
                 if low[node] == self._entered[node]:
                     self._close(node)
 
@@ -119,13 +106,11 @@ class _Walk:
         self._found += 1
         self.low[node] = self._entered[node] = self._found
         self._open.append(node)
+        self._path.append((node, iter(self._rows[node])))
 
     def _close(self, node: int) -> None:
-        while True:
-            member = self._open.pop()
-            self.component[member] = self._closed
-            if member == node:
-                break
+        while self.component[node] < 0:
+            self.component[self._open.pop()] = self._closed
         self._closed += 1
 
 
@@ -162,13 +147,10 @@ class Contraction(NamedTuple):
 
 
 def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contraction:
-    """Contract every group to one unit and renumber topologically.
+    """Contract every group to one unit and renumber topologically; CyclicGroupsError if they wait.
 
     Units in no group stay as they are. Of the units that could come next, the one whose first
     member is smallest does, so the new numbering stays as close to the old as possible.
-
-    Raises:
-        CyclicGroupsError: If the groups would wait on each other.
     """
     home, leaders = _numbered(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))

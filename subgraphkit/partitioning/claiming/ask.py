@@ -29,51 +29,38 @@ _ABOUT_REGIONS = frozenset({"accept"})
 
 
 class RefusalColumn:
-    """For each node, why one property did not take it: one small integer.
+    """For each node, why one property did not take it.
 
     A million refused nodes usually share a handful of reasons, so each reason is stored once.
     """
 
-    __slots__ = ("_code_of", "_codes", "_reasons")
+    __slots__ = ("_distinct", "_reasons")
 
     def __init__(self, node_count: int) -> None:
-        self._codes = array("i", bytes(4 * node_count))
-        self._reasons: list[Refusal | None] = [None]
-        self._code_of: dict[Refusal, int] = {}
+        self._reasons: list[Refusal | None] = [None] * node_count
+        self._distinct: dict[Refusal, Refusal] = {}
 
     def refuse(self, node: int, refusal: Refusal) -> None:
         """Keep the reason for a node, in place of an earlier one."""
-        code = self._code_of.get(refusal)
-        if code is None:
-            code = self._code_of[refusal] = len(self._reasons)
-            self._reasons.append(refusal)
-        self._codes[node] = code
+        self._reasons[node] = self._distinct.setdefault(refusal, refusal)
 
     def clear(self, nodes: Iterable[int]) -> None:
         """Forget the reasons for nodes, because they were taken after all."""
-        codes = self._codes
         for node in nodes:
-            codes[node] = 0
+            self._reasons[node] = None
 
     def of(self, node: int) -> Refusal | None:
         """Return the reason for a node, or None if the property did not refuse it."""
-        return self._reasons[self._codes[node]]
+        return self._reasons[node]
 
     def items(self) -> Iterator[tuple[int, Refusal]]:
         """Go through all refused nodes, ascending."""
-        reasons = self._reasons
-        for node, code in enumerate(self._codes):
-            if code:
-                refusal = reasons[code]
-                assert refusal is not None  # noqa: S101 (only code 0 stands for none)
-                yield node, refusal
+        return ((node, one) for node, one in enumerate(self._reasons) if one is not None)
 
     def copy(self) -> "RefusalColumn":
         """Return an independent copy."""
         twin = RefusalColumn(0)
-        twin._codes = self._codes[:]
-        twin._reasons = self._reasons[:]
-        twin._code_of = dict(self._code_of)
+        twin._reasons, twin._distinct = self._reasons[:], dict(self._distinct)
         return twin
 
 

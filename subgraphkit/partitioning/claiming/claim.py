@@ -100,19 +100,15 @@ def claim_all(
     ``earlier``: What came of the passes over the whole graph, if these are over a part of it; its
     columns are changed. The bounds of the properties that have a pass again are struck out: they
     were about other nodes.
-
-    Raises:
-        SelectorContractError: A selector (SGK121) or a property (SGK122) broke its contract.
     """
     claims = tuple(one.claim for one in state.properties)
-    columns: list[RefusalColumn | None] = [None] * len(claims)
-    bounds: list[Bound | None] = [None] * len(claims)
-    if earlier is not None:
-        columns = list(earlier.columns)
-        bounds = [
-            bound._replace(lower_bound=None) if bound is not None and at >= first else bound
-            for at, bound in enumerate(earlier.bounds)
-        ]
+    nothing = (None,) * len(claims)
+    earlier = earlier or Passes(claims, nothing, nothing)
+    columns = list(earlier.columns)
+    bounds = [
+        bound._replace(lower_bound=None) if bound is not None and at >= first else bound
+        for at, bound in enumerate(earlier.bounds)
+    ]
     for index, asked in enumerate(state.properties):
         if index < first or not any(state.free):
             continue

@@ -11,8 +11,7 @@ Source:
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 from typing import Final
 
@@ -31,8 +30,6 @@ _LOOKS_AT_LEAST: Final = 1_000_000
 # questions per node to be told that some node of it is not wanted, it is offered no more.
 _QUESTIONS_PER_NODE: Final = 8
 
-_INPUT: Final = "select_input"
-_OUTPUT: Final = "select_output"
 _NOT_CONVEX: Final = Refusal(
     "not_convex", "taking the node would make subgraphs wait on each other"
 )
@@ -40,11 +37,7 @@ _FILTERED: Final = Refusal("filtered", "the selector's filter dropped the node")
 
 
 def grow(pass_: Pass) -> Grown:
-    """Let selectors that keep a state take nodes of what is eligible.
-
-    Raises:
-        SelectorContractError: A selector (SGK121) or the property (SGK122) broke its contract.
-    """
+    """Let selectors that keep a state take nodes of what is eligible."""
     growth = _Growth(pass_)
     growth.seed(range(pass_.state.count))
     for attempt in count():
@@ -54,12 +47,6 @@ def grow(pass_: Pass) -> Grown:
         growth.grow_again(divided, give_up=attempt >= _REPLAYS)
     growth.refuse_dropped()
     return Grown(growth.labels, bool(growth.whole), growth.complete)
-
-
-@dataclass(slots=True)
-class _Candidate:
-    seed: int
-    selector: SubgraphSelector
 
 
 class _Growth:
@@ -75,7 +62,7 @@ class _Growth:
         self.complete = True
         self._pass = pass_
         self._open = bytearray(pass_.eligible)
-        self._candidates: list[_Candidate] = []
+        self._count = 0
         self._noted: dict[int, Refusal] = {}
         # For nodes of candidates that were divided: which division, and which part of it.
         self._part_of: dict[int, tuple[int, int]] = {}
@@ -91,9 +78,9 @@ class _Growth:
             group = self._group(rank)
             if self._open[rank] and rank == group[0]:
                 selector = self._pass.asked.new_selector()
-                if self._take(selector, rank, self._select(selector, rank), is_seed=True):
-                    self._candidates.append(_Candidate(rank, selector))
-                    self._grow(len(self._candidates))
+                if self._take_seed(selector, rank):
+                    self._count += 1
+                    self._grow(self._count, selector, rank)
 
     def divided(self) -> dict[int, list[list[int]]]:
         """Return, by number, the parts of the candidates that must stay whole and cannot."""
@@ -134,11 +121,11 @@ class _Growth:
             self._note(part, refusal)
             self._part_of.update(dict.fromkeys(part, (number, place)))
 
-    def _grow(self, number: int) -> None:
+    def _grow(self, number: int, selector: SubgraphSelector, seed: int) -> None:
         """Make a candidate of what a selector takes and keeps, whole if it wants that."""
-        pass_, candidate = self._pass, self._candidates[number - 1]
-        splittable = pass_.asked.flag(candidate.selector, "splittable")
-        kept = self._reach(candidate, None)
+        pass_ = self._pass
+        splittable = pass_.asked.flag(selector, "splittable")
+        kept = self._reach(selector, seed, range(pass_.state.count))
         for _ in range(_REPLAYS):
             if splittable or not kept or self._looks > self._most_looks:
                 break
@@ -147,22 +134,21 @@ class _Growth:
             if len(parts) == 1:
                 break
             self._part(number, parts, _not_convex(pass_, way) if way else _FILTERED)
-            own = next((part for part in parts if candidate.seed in part), parts[0])
+            own = next((part for part in parts if seed in part), parts[0])
             with pass_.asked.blame("SGK121", "reset"):
-                candidate.selector.reset()
-            said = self._select(candidate.selector, candidate.seed)
-            is_taken = self._take(candidate.selector, candidate.seed, said, is_seed=True)
-            kept = self._reach(candidate, frozenset(own)) if is_taken else []
+                selector.reset()
+            is_taken = self._take_seed(selector, seed)
+            kept = self._reach(selector, seed, frozenset(own)) if is_taken else []
         for rank in kept:
             self.labels[rank], self._open[rank] = number, 0
         if kept and not splittable:
             self.whole.add(number)
 
-    def _reach(self, candidate: _Candidate, allowed: Collection[int] | None) -> list[int]:
+    def _reach(self, selector: SubgraphSelector, seed: int, allowed: Collection[int]) -> list[int]:
         """Ask breadth first from a seed that was taken; return what the selector's filter keeps."""
-        ranks = sorted(self._ask_around(candidate, allowed))
+        ranks = sorted(self._flood(selector, seed, allowed))
         nodes = [self._pass.state.node(rank) for rank in ranks]
-        answer = self._pass.asked.filter(candidate.selector, nodes)
+        answer = self._pass.asked.filter(selector, nodes)
         missing = (rank for rank, node in zip(ranks, nodes, strict=True) if node.id not in answer)
         gone = {other for rank in missing for other in self._group(rank)}
         if gone:
@@ -173,44 +159,39 @@ class _Growth:
                 self._open[rank] = 0
         return [rank for rank in ranks if rank not in gone]
 
-    def _ask_around(self, candidate: _Candidate, allowed: Collection[int] | None) -> list[int]:
+    def _flood(self, selector: SubgraphSelector, seed: int, allowed: Collection[int]) -> list[int]:
         """Offer neighbours of what was taken, over and over; return all that was taken."""
-        own = self._part_of.get(candidate.seed)
-        queue = list(self._group(candidate.seed))
+        own = self._part_of.get(seed)
+        queue = list(self._group(seed))
         taken = set(queue)
         for rank in queue:
             for other, question in self._neighbours(rank):
                 self._looks += 1
-                if not self._open[other] or other in taken:
-                    continue
-                if allowed is not None and other not in allowed:
+                if not self._open[other] or other in taken or other not in allowed:
                     continue
                 # Growing into other parts of the last division would only lead to it again.
                 part = self._part_of.get(other)
                 if own is not None and part is not None and own[0] == part[0] and own != part:
                     continue
-                if self._offer(candidate.selector, question, rank, other):
+                if self._offer(selector, question, rank, other):
                     taken.update(self._group(other))
                     queue += self._group(other)
         return queue
 
     # -- questions ---------------------------------------------------------------------------
 
-    def _select(self, selector: SubgraphSelector, rank: int) -> Refusal | None:
-        node = self._pass.state.node(rank)
-        return self._pass.asked.ask(selector, "select", node, about=node)
+    def _ask(self, selector: SubgraphSelector, question: str, *ranks: int) -> Refusal | None:
+        nodes = [self._pass.state.node(rank) for rank in ranks]
+        return self._pass.asked.ask(selector, question, *nodes, about=nodes[-1])
 
-    def _answer(
-        self, selector: SubgraphSelector, question: str, taken: int, offered: int
-    ) -> Refusal | None:
-        node, other = self._pass.state.node(taken), self._pass.state.node(offered)
-        return self._pass.asked.ask(selector, question, node, other, about=other)
+    def _take_seed(self, selector: SubgraphSelector, rank: int) -> bool:
+        return self._take(selector, rank, self._ask(selector, "select", rank), is_seed=True)
 
     def _offer(self, selector: SubgraphSelector, question: str, taken: int, offered: int) -> bool:
         group = self._group(offered)
         if self._in_vain.get(group[0], 0) > _QUESTIONS_PER_NODE * len(group):
             return False
-        said = self._answer(selector, question, taken, offered)
+        said = self._ask(selector, question, taken, offered)
         return self._take(selector, offered, said, is_seed=False)
 
     def _take(
@@ -242,33 +223,24 @@ class _Growth:
 
         Returned are the first refusal, of whom, and how many were asked about.
         """
-        waiting = set(group) - {first}
-        queue = deque([first])
+        waiting, queue = set(group) - {first}, deque([first])
         while waiting:
-            if not queue:
-                # The group is not connected, so that no edge leads to the rest.
-                rank = next(rank for rank in group if rank in waiting)
-                refusal = self._select(selector, rank)
-                if refusal is not None:
-                    return refusal, rank, len(group) - len(waiting)
-                waiting.discard(rank)
-                queue.append(rank)
-            rank = queue.popleft()
-            for other, question in self._neighbours(rank):
+            taken = [queue.popleft()] if queue else []
+            # No edge leads to the rest of a group that does not hang together.
+            offers = self._neighbours(*taken) if taken else [(min(waiting), "select")]
+            for other, question in offers:
                 if other in waiting:
-                    refusal = self._answer(selector, question, rank, other)
+                    refusal = self._ask(selector, question, *taken, other)
                     if refusal is not None:
                         return refusal, other, len(group) - len(waiting)
                     waiting.discard(other)
                     queue.append(other)
         return None, first, len(group)
 
-    def _neighbours(self, rank: int) -> Iterator[tuple[int, str]]:
+    def _neighbours(self, rank: int) -> list[tuple[int, str]]:
         adjacency = self._pass.state.adjacency
-        for other in adjacency.predecessors(rank):
-            yield other, _INPUT
-        for other in adjacency.successors(rank):
-            yield other, _OUTPUT
+        makers = [(other, "select_input") for other in adjacency.predecessors(rank)]
+        return makers + [(other, "select_output") for other in adjacency.successors(rank)]
 
 
 def _not_convex(pass_: Pass, way: Sequence[int]) -> Refusal:

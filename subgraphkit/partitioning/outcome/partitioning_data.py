@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import attrgetter
@@ -166,11 +166,7 @@ class PartitioningData:
         return len(self.subgraphs)
 
     def __getitem__(self, key: int | str) -> Subgraph:
-        """Return the subgraph at a place, or that of an id.
-
-        Raises:
-            ConfigError: There is none of that id (SGK123).
-        """
+        """Return the subgraph at a place, or that of an id."""
         return self.subgraph(key) if isinstance(key, str) else self.subgraphs[key]
 
     def __eq__(self, other: object) -> bool:
@@ -194,19 +190,11 @@ class PartitioningData:
         return frozenset((one.backend, tuple(sorted(one.nodes))) for one in self.subgraphs)
 
     def subgraph(self, subgraph_id: str) -> Subgraph:
-        """Return the subgraph of that name.
-
-        Raises:
-            ConfigError: There is none (SGK123).
-        """
+        """Return the subgraph of that name; ConfigError (SGK123) if there is none."""
         return self.subgraphs[self.place_of(subgraph_id)]
 
     def place_of(self, subgraph_id: str) -> int:
-        """Return where in ``subgraphs`` the subgraph of that name is.
-
-        Raises:
-            ConfigError: There is none (SGK123).
-        """
+        """Return where in ``subgraphs`` one of that name is; ConfigError (SGK123) for none."""
         place = self._places.get(subgraph_id)
         if place is None:
             raise ConfigError(
@@ -217,28 +205,16 @@ class PartitioningData:
         return place
 
     def claim_of(self, subgraph: Subgraph) -> Claim:
-        """Return who claimed a subgraph and so compiles it.
-
-        Raises:
-            ConfigError: The subgraph is not one of this partitioning (SGK123).
-        """
+        """Return who claimed a subgraph and so compiles it."""
         return self.passes.claims[self.claimed_by[self.place_of(subgraph.id)]]
 
     def home_of(self, node: int) -> Subgraph:
-        """Return the subgraph that a node is in.
-
-        Raises:
-            ConfigError: The model has no such node (SGK123).
-        """
+        """Return the subgraph that a node is in; ConfigError (SGK123) for no such node."""
         self.check_node(node)
         return self.subgraphs[self._home[node]]
 
     def index_of(self, node: int | str | Node) -> int:
-        """Return the index of a node, given as such, by its name or by that of a value it makes.
-
-        Raises:
-            ConfigError: The model has no node of that name (SGK123).
-        """
+        """Return the index of a node, given as such, by its name or by that of a value it makes."""
         if not isinstance(node, str):
             return node.id if isinstance(node, Node) else node
         names, producers = self.graph.table.names, self.graph.producers
@@ -250,11 +226,7 @@ class PartitioningData:
         return producers[node]
 
     def check_node(self, node: int) -> None:
-        """Raise unless the model has a node of that index.
-
-        Raises:
-            ConfigError: It has none (SGK123).
-        """
+        """Raise ConfigError (SGK123) unless the model has a node of that index, in a subgraph."""
         count = len(self.graph.table.op_types)
         if not 0 <= node < count:
             raise ConfigError(
@@ -295,20 +267,15 @@ Cut = tuple[Subgraph, int]
 def cut(
     state: PartitionState,
     passes: Passes,
-    also_wanted: Collection[str] = (),
-    checks: Callable[[PartitionState, Iterable[Cut]], None] = verify_borders,
-) -> list[Cut]:
-    """Turn the claimed regions into subgraphs, in an order in which they can run.
+    checks: Callable[[PartitionState, Sequence[Cut]], None] = verify_borders,
+) -> tuple[tuple[Subgraph, ...], tuple[int, ...]]:
+    """Turn the claimed regions into subgraphs in running order, each with the place of its claim.
 
     A ``Constant`` node goes where its first reader is. One that nobody reads goes to the last
     subgraph of the last property, or to a subgraph of its own if there is no other; its value is
     known without running anything.
 
-    ``also_wanted``: Values read outside the part of the graph that the pass works on.
     ``checks``: Looks at what crosses the edges.
-
-    Raises:
-        InternalError: The verifier found a broken promise.
     """
     verify_regions(state, state.regions)
     ordered = state.in_run_order()
@@ -316,16 +283,16 @@ def cut(
     nodes = [
         state.nodes_of(region, constants.get(index, ())) for index, region in enumerate(ordered)
     ]
-    edges = boundaries(state.graph, nodes, also_wanted=also_wanted)
-    made = []
-    for region, row, edge in zip(ordered, nodes, edges, strict=True):
-        claim = passes.claims[region.claim]
-        name = claim.backend.name
-        subgraph = make_subgraph(state.graph, row, name, claim.property_name, edge=edge)
-        made.append((subgraph, region.claim))
-    verify_edges(state, [subgraph for subgraph, _ in made], also_wanted)
-    checks(state, made)
-    return made
+    edges = boundaries(state.graph, nodes, also_wanted=state.wanted)
+    claimed_by = tuple(region.claim for region in ordered)
+    claims = map(passes.claims.__getitem__, claimed_by)
+    subgraphs = tuple(
+        make_subgraph(state.graph, row, claim.backend.name, claim.property_name, edge=edge)
+        for row, claim, edge in zip(nodes, claims, edges, strict=True)
+    )
+    verify_edges(state, subgraphs)
+    checks(state, list(zip(subgraphs, claimed_by, strict=True)))
+    return subgraphs, claimed_by
 
 
 def _constants_by_region(

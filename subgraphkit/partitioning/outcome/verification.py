@@ -7,7 +7,7 @@ one of the two shows.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -167,18 +167,11 @@ def _broken(state: PartitionState, violation: Violation) -> InternalError:
     )
 
 
-def verify_edges(
-    state: PartitionState, subgraphs: Sequence[Subgraph], also_wanted: Collection[str]
-) -> None:
-    """Check the inputs and outputs of all subgraphs.
-
-    Raises:
-        InternalError: A subgraph takes in something other than its nodes read, or hands out
-            something other than others read.
-    """
+def verify_edges(state: PartitionState, subgraphs: Sequence[Subgraph]) -> None:
+    """Check the inputs and outputs of all subgraphs; InternalError if they are not what is read."""
     graph, constants = state.graph, state.graph.constants
     made_by, inputs, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
-    wanted = {*graph.outputs, *also_wanted}.union(*(one.inputs for one in subgraphs))
+    wanted = {*graph.outputs, *state.wanted}.union(*(one.inputs for one in subgraphs))
 
     def made(one: Subgraph) -> set[str]:
         return set(chain.from_iterable(map(made_by.__getitem__, one.nodes)))

@@ -61,12 +61,8 @@ def as_data(partitioning: PartitioningData, quality: Quality) -> dict[str, Any]:
 def as_networkx(partitioning: PartitioningData) -> Any:
     """Return a ``networkx.DiGraph`` whose nodes are subgraph ids and whose edges are values.
 
-    Returns:
-        Node attributes: ``backend``, ``property``, ``nodes`` (how many it runs), ``flops``. Edge
-        attributes: ``tensors`` (names), ``bytes``. Graph attribute: ``name``.
-
-    Raises:
-        ImportError: networkx is not installed.
+    Node attributes: ``backend``, ``property``, ``nodes`` (how many it runs), ``flops``. Edge
+    attributes: ``tensors`` (names), ``bytes``. Graph attribute: ``name``.
     """
     import networkx as nx  # noqa: PLC0415 (only those who ask for it pay for it)
 

@@ -87,15 +87,7 @@ class Explanation:
 
 
 def explain(partitioning: PartitioningData, node: int) -> Explanation:
-    """Tell in which subgraph a node is, which properties were asked about it, and what each said.
-
-    Args:
-        partitioning: The partitioning.
-        node: Index of the node.
-
-    Raises:
-        ConfigError: The model has no such node (SGK123).
-    """
+    """Tell in which subgraph a node is, and what the properties asked about it said."""
     if left_out := partitioning.graph.left_out.get(node):
         label = partitioning.graph.nodes[node].label
         return Explanation(node, label, "", is_constant=True, asked=(), left_out=left_out)

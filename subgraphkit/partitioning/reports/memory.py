@@ -162,11 +162,7 @@ class Memory:
 
 
 def foresee(partitioning: PartitioningData) -> Memory:
-    """Say what memory a session of a partitioning will take; nothing is compiled or read.
-
-    Raises:
-        SelectorContractError: A backend did not return a footprint (SGK122).
-    """
+    """Say what memory a session of a partitioning will take; nothing is compiled or read."""
     graph = partitioning.graph
     pairs = [
         (subgraph, partitioning.passes.claims[at])
@@ -189,11 +185,7 @@ def foresee(partitioning: PartitioningData) -> Memory:
 
 
 def check_memory(partitioning: PartitioningData) -> None:
-    """Refuse what would need more memory than the setting ``max_memory`` allows.
-
-    Raises:
-        MemoryLimitError: It would (SGK134).
-    """
+    """Refuse what would need more memory than ``max_memory`` allows (MemoryLimitError, SGK134)."""
     settings = partitioning.graph.settings
     if settings.max_memory is None:
         return

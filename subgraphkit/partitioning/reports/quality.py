@@ -161,11 +161,7 @@ class Move:
 
 
 def find_moves(partitioning: PartitioningData, against: PartitioningData) -> list[Move]:
-    """Return what is on another backend than in ``against``, the most work first.
-
-    Raises:
-        ConfigError: They are not of the same model (SGK123).
-    """
+    """Return what is on another backend than in ``against``; else ConfigError (SGK123)."""
     if not partitioning.divides_as(against):
         raise ConfigError(
             "SGK123",

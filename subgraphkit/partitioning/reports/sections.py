@@ -271,11 +271,7 @@ def as_page(
     against: PartitioningData | None,
     times: Mapping[str | int, float],
 ) -> str:
-    """Return one HTML page about a partitioning, compared with another one if there is one.
-
-    Raises:
-        ConfigError: The other one is of another model (SGK123).
-    """
+    """Return one HTML page about a partitioning, compared with another one if there is one."""
     nodes = counted(quality.nodes, "node")
     title = f"{partitioning.graph.name}: {nodes} in "
     title += counted(len(partitioning.subgraphs), "subgraph")

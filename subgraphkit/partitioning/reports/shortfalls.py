@@ -80,14 +80,10 @@ class Shortfall:
 
 
 def find_shortfall(partitioning: PartitioningData) -> Shortfall | None:
-    """Hold a placement against what was asked for.
+    """Hold a placement against what was asked for; None if all is as asked.
 
-    Returns:
-        What to report; None if all is as asked, or ``on_fallback`` is ``"ok"``.
-
-    Raises:
-        UnclaimedNodesError: A backend has less of the work than ``require`` says, or there is
-            something to report and ``on_fallback`` is ``"error"`` (SGK125).
+    UnclaimedNodesError (SGK125): a backend has less of the work than ``require`` says, or there is
+    something to report and ``on_fallback`` is ``"error"``.
     """
     settings = partitioning.graph.settings
     work = _Work(partitioning)

@@ -166,7 +166,7 @@ def test_inserting_at_one_place_over_and_over_stays_cheap():
     count = 20_000
     order = RunningOrder(count)
     for item in range(1, count - 1):
-        order.move_before([item], count - 1)
+        order.move([item], count - 1, before=True)
     labels = [order.label[item] for item in range(count)]
     assert labels == sorted(labels)
     assert order.work < 60 * count
