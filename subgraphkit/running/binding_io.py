@@ -40,6 +40,7 @@ class IOBinding:
         self._kinds = {HOST, _CUDA, *(device.partition(":")[0] for device in devices)}
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, Any] = {}
+        self._memory: list[tuple[str, Any]] = []
         self._results: dict[str, Any] = {}
         # What is told of the targets, while they and the inputs that share their memory stay.
         self._buffers: list[Any] | None = None
@@ -57,7 +58,7 @@ class IOBinding:
             raise InputError("SGK142", f"the model has no input {name!r}")
         if array is not self._inputs.get(name):
             self._inputs[name] = array
-            if name in self._sharing or any(overlap(array, one) for one in self._targets.values()):
+            if name in self._sharing or self._is_written(array):
                 self._buffers = None
 
     bind_ortvalue_input = bind_cpu_input
@@ -133,8 +134,15 @@ class IOBinding:
             target = None if device_type == HOST else Stay(f"{device_type}:{device_id}")
         else:
             target = device_type
+        if name in self._targets and self._targets[name] is target:
+            return
         self._check_target(name, target)
         self._targets[name], self._buffers = target, None
+        self._memory = [
+            (name, one)
+            for name, one in self._targets.items()
+            if one is not None and not isinstance(one, Stay)
+        ]
 
     def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
         """Write the output into an array of the host or of a device; see ``bind_output``."""
@@ -162,6 +170,7 @@ class IOBinding:
     def clear_binding_outputs(self) -> None:
         """Forget the output buffers and results."""
         self._targets.clear()
+        self._memory.clear()
         self._results.clear()
         self._buffers = None
 
@@ -210,10 +219,8 @@ class IOBinding:
         """
         if self._buffers is None:
             self._check_apart()
-            inputs, targets = self._inputs.items(), self._targets.values()
-            self._sharing = frozenset(
-                name for name, array in inputs if any(overlap(array, one) for one in targets)
-            )
+            inputs = self._inputs.items()
+            self._sharing = frozenset(name for name, array in inputs if self._is_written(array))
             self._buffers = [self._told(name) for name in self._graph.outputs]
         return self._buffers
 
@@ -253,13 +260,11 @@ class IOBinding:
             what = "left on a device" if isinstance(target, Stay) else "written into a buffer"
             raise unfit(f"output {name!r} is {type_}, which is not {what}")
 
+    def _is_written(self, array: Any) -> bool:
+        return any(overlap(array, target) for _, target in self._memory)
+
     def _check_apart(self) -> None:
-        buffers = [
-            (name, target)
-            for name, target in self._targets.items()
-            if target is not None and not isinstance(target, Stay)
-        ]
-        for (name, target), (other, another) in combinations(buffers, 2):
+        for (name, target), (other, another) in combinations(self._memory, 2):
             if overlap(target, another):
                 raise unfit(
                     f"the buffers for outputs {name!r} and {other!r} share memory",
