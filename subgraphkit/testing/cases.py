@@ -58,7 +58,7 @@ class Outcome(enum.Enum):
     @property
     def is_wrong(self) -> bool:
         """Whether a level with a case that ended so is not passed."""
-        return self.name.startswith("FAIL_") or self in _ENDS_OF_PROCESS
+        return self.name.startswith("FAIL_") or self in {Outcome.CRASH, Outcome.HANG}
 
     @property
     def is_offer(self) -> bool:
@@ -71,7 +71,6 @@ class Outcome(enum.Enum):
         return cls(f"fail_{stage}")
 
 
-_ENDS_OF_PROCESS: Final = frozenset({Outcome.CRASH, Outcome.HANG})
 _NO_OFFER: Final = frozenset({Outcome.PASSED, Outcome.REFUSED, Outcome.SKIP, Outcome.UNTRIED})
 
 
@@ -139,6 +138,9 @@ class Finding:
         return cls(**{**found, **lists, "outcome": Outcome(found["outcome"])})
 
 
+_OF_A_CASE: Final = ("level", "operator", "domain", "version", "dtypes", "offers")
+"""What a finding says of its case."""
+
 PASSED: Final = Finding(Outcome.PASSED)
 
 
@@ -148,11 +150,7 @@ def broken(text: str, taken: tuple[str, ...] = ()) -> Finding:
 
 
 class Stopped(Exception):  # noqa: N818 (an ending, which need not be an error)
-    """A case has ended before its last step.
-
-    Attributes:
-        finding: How it ended.
-    """
+    """A case has ended before its last step; ``finding`` says how."""
 
     def __init__(self, outcome: Outcome, detail: str, taken: tuple[str, ...] = ()) -> None:
         self.finding = Finding(outcome, detail, taken)
@@ -198,16 +196,7 @@ class Case:
 
     def signed(self, finding: Finding) -> Finding:
         """Return a finding that says of which case it is."""
-        return replace(
-            finding,
-            case=self.id,
-            level=self.level,
-            operator=self.operator,
-            domain=self.domain,
-            version=self.version,
-            dtypes=self.dtypes,
-            offers=self.offers,
-        )
+        return replace(finding, case=self.id, **{one: getattr(self, one) for one in _OF_A_CASE})
 
 
 _LARGEST_BATCH: Final = 16
@@ -216,17 +205,14 @@ _Item = TypeVar("_Item")
 
 
 def batches(items: Iterable[_Item], key_of: Callable[[_Item], str]) -> list[list[_Item]]:
-    """Put those together that may be carried out in one model, in the order of their firsts.
-
-    ``key_of``: From one to its ``batch_key``.
-    """
-    made: list[list[_Item]] = []
+    """Put those with one ``batch_key`` together, in the order of their firsts."""
+    found: list[list[_Item]] = []
     open_ones: dict[str, list[_Item]] = {}
     for item in items:
         key = key_of(item)
         batch = open_ones.get(key)
         if not key or batch is None or len(batch) == _LARGEST_BATCH:
             batch = open_ones[key] = []
-            made.append(batch)
+            found.append(batch)
         batch.append(item)
-    return made
+    return found

@@ -31,37 +31,27 @@ _OF_ONE: Final = (
 )  # fmt: skip
 
 
-def _operands(dims: _Dims) -> Iterator[str]:
-    """Yield the operands in which a second operand is broadcast to a shape, or the shape to it."""
+def _operands(dims: _Dims) -> list[str]:
+    """Return the operands in which a second operand is broadcast to a shape, or the shape to it."""
     ones = (1,) * len(dims)
-    yield _argument((), stored=True)
-    yield _argument(dims[-1:], stored=True)
-    yield _argument((*dims[:1], *ones[1:]), stored=True)
-    yield _argument(dims, stored=True)
-    yield _argument((*ones[:1], *dims[1:2], *ones[2:]), stored=True)
-    yield _argument((1,), stored=True)
-    yield _argument(ones, stored=True)
-    yield _argument((2, *dims), stored=True)
-    yield _argument(tuple(3 if size == 1 else size for size in dims), stored=True)
-    yield _argument(dims, stored=False)
-    yield _argument((*ones[:1], *dims[1:2], *ones[2:]), stored=False)
-
-
-def _argument(dims: _Dims, *, stored: bool) -> str:
-    return f"c+{'!' if stored else ''}[{','.join(map(str, dims))}]"
+    second = (*ones[:1], *dims[1:2], *ones[2:])
+    stored: list[_Dims] = [(), dims[-1:], (*dims[:1], *ones[1:]), dims, second, (1,), ones]
+    stored += [(2, *dims), tuple(3 if size == 1 else size for size in dims)]
+    operands = [("c+!", one) for one in stored] + [("c+", one) for one in (dims, second)]
+    return [f"{name}[{','.join(map(str, one))}]" for name, one in operands]
 
 
 @cache
 def _dims(producer: str) -> _Dims:
     """Return the shape of what a producer makes."""
-    (made,) = Sweep([(OperatorVariant("", "near", "float", producer), 1)]).proto.graph.output[:1]
-    return tuple(dim.dim_value for dim in made.type.tensor_type.shape.dim)
+    (y,) = Sweep([(OperatorVariant("", "near", "float", producer), 1)]).proto.graph.output[:1]
+    return tuple(dim.dim_value for dim in y.type.tensor_type.shape.dim)
 
 
 def combinations(kind: str) -> Iterator[OperatorVariant]:
     """Yield combinations behind producers of a kind, as operations of one size."""
     for place, producer in enumerate(PRODUCERS[kind]):
-        operands = list(_operands(_dims(producer)))
+        operands = _operands(_dims(producer))
         for step in range(max(len(_OF_TWO), len(operands))):
             operand = operands[step % len(operands)]
             second = _OF_TWO[(step + place) % len(_OF_TWO)].replace("C", operand)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -51,9 +52,8 @@ LEAST: Final = 0.05
 class Wanted(NamedTuple):
     """What is expected of a result that the table of tolerances is too wide for.
 
-    Attributes:
-        terms: How many times more was added up than ``near`` is meant for.
-        least: What counts for the largest element where all are smaller.
+    ``terms``: How many times more was added up than ``near`` is meant for. ``least``: What counts
+    for the largest element where all are smaller.
     """
 
     array: _Array
@@ -134,14 +134,12 @@ def compare(
 
 def find_shared_memory(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:
     """Look for memory that results share with inputs or with one another."""
-    fed = [(f"input {name!r}", one) for name, value in feeds.items() for one in _arrays(value)]
-    made = [
-        (f"output {place}", one) for place, value in enumerate(results) for one in _arrays(value)
-    ]
-    for at, (name, array) in enumerate(made, len(fed)):
-        for other, another in (*fed, *made)[:at]:
-            if np.shares_memory(another, array):
-                return Finding(Outcome.FAIL_ALIAS, f"{name} shares memory with {other}")
+    values = [(f"input {name!r}", value) for name, value in feeds.items()]
+    values += [(f"output {place}", value) for place, value in enumerate(results)]
+    arrays = [(name, array) for name, value in values for array in _arrays(value)]
+    for (other, another), (name, array) in combinations(arrays, 2):
+        if name.startswith("output") and np.shares_memory(another, array):
+            return Finding(Outcome.FAIL_ALIAS, f"{name} shares memory with {other}")
     return None
 
 
@@ -181,17 +179,15 @@ def draws(case: OfficialCase, feeds: Mapping[str, Any]) -> bool:
     return case.operator == "Bernoulli"
 
 
-def repeated(
+def repeat_rows(
     model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Return a model whose first input has every row many times over, and its feeds."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    for value in (made.graph.input[0], *made.graph.output):
-        rows = value.type.tensor_type.shape.dim[0]
-        rows.dim_value *= _TIMES
+    larger = deepcopy(model)
+    for value in (larger.graph.input[0], *larger.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value *= _TIMES
     first, *_ = feeds
-    return made, {**feeds, first: np.repeat(feeds[first], _TIMES, axis=0)}
+    return larger, {**feeds, first: np.repeat(feeds[first], _TIMES, axis=0)}
 
 
 def difference_of_draws(
@@ -238,8 +234,7 @@ _VALUES: Final = frozenset({Outcome.FAIL_VALUE, Outcome.FAIL_SHAPE, Outcome.FAIL
 class ResultJudge:
     """Says whether results are what they must be, and whose fault it is if they are not.
 
-    Attributes:
-        least: Relative and absolute tolerance granted to every dtype that is not exact.
+    ``least``: Relative and absolute tolerance granted to every dtype that is not exact.
     """
 
     backend: str
@@ -254,9 +249,8 @@ class ResultJudge:
         for place, (want, have) in enumerate(zip(expected, actual, strict=True)):
             for found in compare(want, have, self.declared, self.least):
                 if not found.agrees:
-                    is_labelled = isinstance(want, Wanted)
-                    text = found.text if is_labelled else f"output {place}: {found.text}"
-                    return Finding(Outcome.wrong_at(found.stage), text)
+                    where = "" if isinstance(want, Wanted) else f"output {place}: "
+                    return Finding(Outcome.wrong_at(found.stage), f"{where}{found.text}")
         return None
 
     def verdict(
@@ -266,11 +260,7 @@ class ResultJudge:
         wanted: Sequence[Any],
         results: Sequence[Any],
     ) -> Finding | None:
-        """Return what is wrong with the results of a run by the fault of the backend.
-
-        Returns:
-            None where all is right; a ``SKIP`` that says so where others are at fault.
-        """
+        """Return what is wrong with results by the fault of the backend; a SKIP if of others."""
         alias = find_shared_memory(feeds, results)
         found = self.difference(wanted, results)
         if found is None or found.outcome not in _VALUES:
@@ -310,8 +300,7 @@ def _run_again(
 ) -> tuple[list[tuple[Subgraph, list[Any], list[Any]]], list[Any]]:
     """Make a run again, up to a step that fails.
 
-    Returns:
-        Each subgraph with what it read and what it made; and the outputs of the model made by then.
+    Returns each subgraph with what it read and made, and the model's outputs made by then.
     """
     values = admitted(session.graph, feeds)
     steps: list[tuple[Subgraph, list[Any], list[Any]]] = []
@@ -345,13 +334,9 @@ def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any
 
 
 def _stage_of(error: ExecutionError) -> Outcome:
-    wrong = error.context.get("wrong")
-    if wrong:
-        return Outcome.wrong_at(wrong)
     # Whoever leaves with SystemExit would leave with the caller's program.
-    return (
-        Outcome.FAIL_RUN if isinstance(error.__cause__, Exception | None) else Outcome.FAIL_CONTRACT
-    )
+    is_usual = isinstance(error.__cause__, Exception | None)
+    return Outcome.wrong_at(error.context.get("wrong") or ("run" if is_usual else "contract"))
 
 
 def text_of(error: SubgraphkitError) -> str:

@@ -6,7 +6,7 @@ has to be carried out alone.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import onnx
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Node
 from subgraphkit.running import Session
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, batches, broken
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.comparison import find_shared_memory, untouched
 from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
 from subgraphkit.testing.small_models import side_by_side
@@ -96,17 +96,10 @@ def batch_key(model: onnx.ModelProto) -> str:
     return f"{versions} {model.ir_version}"
 
 
-def carry_out_all(cases: Iterable[Case], subject: Subject) -> Iterator[Finding]:
-    """Carry cases out in this process, jointly where they may be and nothing is wrong then."""
-    for batch in batches(cases, lambda case: "" if is_declared(case, subject) else case.batch_key):
-        found = carry_out_in_one_model(batch, subject) if len(batch) > 1 else None
-        yield from found or [carry_out(case, subject) for case in batch]
-
-
 def carry_out_in_one_model(cases: Sequence[Case], subject: Subject) -> list[Finding] | None:
     """Carry cases out in one model, and those alone of which the backend takes nothing there.
 
-    Returned are the findings, in order; None if something was not right.
+    Returns the findings, in order; None if something was not right.
     """
     started = time.perf_counter()
     try:

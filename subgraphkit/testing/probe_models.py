@@ -1,6 +1,6 @@
 """Probes: small models of lines of the tables, by which is learned what a backend takes.
 
-An probe goes from an input ``x`` to an output ``y`` of the same type and shape, so that any two of
+A probe goes from an input ``x`` to an output ``y`` of the same type and shape, so that any two of
 one type and shape can stand one behind the other. Where the operators of a line would not give
 that, nodes behind them do, which any backend may leave.
 """
@@ -8,6 +8,7 @@ that, nodes behind them do, which any backend may leave.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -106,8 +107,7 @@ class ProbeModel:
     ) -> tuple[list[str], str]:
         """Write nodes between two values in onnx's text variant, and the weights they declare.
 
-        ``mark``: What the names of all else end with. ``shared``: What those of weights end
-        with, if they are the weights of others as well.
+        ``mark``: What all other names end with. ``shared``: What those of shared weights end with.
         """
         return self._written((source, target), mark, shared or mark, _ending(self) or ())
 
@@ -132,9 +132,7 @@ class ProbeModel:
             at = f"_{place}" if self.times > 1 else ""
             last = place == self.times - 1
             names = {
-                one.name: f"{POSITIVE}_{one.name}{shared}{at}"
-                if one.kind
-                else one.name + shared + at
+                one.name: f"{f'{POSITIVE}_' if one.kind else ''}{one.name}{shared}{at}"
                 for one in stored
             }
             weights += [self._declared(one, names[one.name]) for one in stored]
@@ -171,11 +169,10 @@ def _with_ending(variant: OperatorVariant, ending: Sequence[str]) -> Sequence[on
 
 
 def _renamed(node: onnx.NodeProto, names: Mapping[str, str], mark: str) -> str:
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    made.input[:] = [name and names.get(name, name + mark) for name in node.input]
-    made.output[:] = [name and names.get(name, name + mark) for name in node.output]
-    return str(printer.to_text(made))
+    renamed = deepcopy(node)
+    for values in (renamed.input, renamed.output):
+        values[:] = [name and names.get(name, name + mark) for name in values]
+    return str(printer.to_text(renamed))
 
 
 @lru_cache(maxsize=2048)
@@ -195,7 +192,7 @@ def _header(probe: ProbeModel) -> str:
 
 
 def _ending(probe: ProbeModel) -> Sequence[str] | None:
-    """Return what an probe ends with; None if ONNX does not define its operators for its type."""
+    """Return what a probe ends with; None if ONNX does not define its operators for its type."""
     return _ending_of_one(replace(probe, rows=ROWS, times=1))
 
 
@@ -270,27 +267,27 @@ def _probes_taken(ask: Ask) -> tuple[ProbeModel, ...]:
     plain = all_probe_models()
     shares = _side_by_side(ask, plain)
     heavy = [probe for probe in plain if probe.variant.is_heavy]
-    if _WHOLE not in shares.values():  # it may look at all of a model, and want nothing beside
-        shares |= {probe: _alone(ask, probe) for probe in (*plain[:_FEW], *heavy)}
-    if _WHOLE in shares.values():
-        tried = [probe for probe in heavy if shares[probe] < _WHOLE]
+    if WHOLE not in shares.values():  # it may look at all of a model, and want nothing beside
+        shares |= {probe: share_alone(ask, probe) for probe in (*plain[:_FEW], *heavy)}
+    if WHOLE in shares.values():
+        tried = [probe for probe in heavy if shares[probe] < WHOLE]
         ways = [(tried, change) for change in _CHANGES[: _ENOUGH + 1]]
     else:
         by_operators = {probe.operators: probe for probe in reversed(plain)}
         tried = [probe for probe in plain if by_operators[probe.operators] is probe]
         ways = [(tried, one) for one in _CHANGES] + [(heavy, two) for two in _DOUBLE]
-    nothing = _WHOLE not in shares.values()
+    nothing = WHOLE not in shares.values()
     for probes, change in ways:
         found = _side_by_side(ask, (replace(one, **change) for one in probes if _fits(one, change)))
         shares |= found
-        if nothing and _WHOLE in found.values():
+        if nothing and WHOLE in found.values():
             break
-    whole = tuple(probe for probe, share in shares.items() if share == _WHOLE)
+    whole = tuple(probe for probe, share in shares.items() if share == WHOLE)
     return whole or tuple(probe for probe, share in shares.items() if share)
 
 
 def _side_by_side(ask: Ask, probes: Iterable[ProbeModel]) -> dict[ProbeModel, int]:
-    """ProbeModel many at once, which takes a fraction of the time.
+    """Probe many at once, which takes a fraction of the time.
 
     What is taken so may be taken for the company it is in. The first is offered again alone, and if
     that makes a difference, so are the others.
@@ -307,29 +304,25 @@ def _side_by_side(ask: Ask, probes: Iterable[ProbeModel]) -> dict[ProbeModel, in
             claimed.setdefault(output.partition(":")[0], []).append((operator, output))
         shares = {one: _share(one, claimed.get(str(at), ())) for at, one in enumerate(group)}
         taken = [one for one in group if shares[one]]
-        if taken and _alone(ask, taken[0]) != shares[taken[0]]:
-            shares |= {one: _alone(ask, one) for one in taken}
+        if taken and share_alone(ask, taken[0]) != shares[taken[0]]:
+            shares |= {one: share_alone(ask, one) for one in taken}
         found |= shares
     return found
 
 
-def _alone(ask: Ask, probe: ProbeModel) -> int:
+WHOLE: Final = 2
+
+
+def share_alone(ask: Ask, probe: ProbeModel) -> int:
+    """Return how much a backend claims of a probe alone: 2 for all of its operators, 1 for some."""
     return _share(probe, ask(probe.model().proto))
 
 
-_WHOLE: Final = 2
-
-
-def claims_whole(probe: ProbeModel, claimed: Iterable[tuple[str, str]]) -> bool:
-    """Say whether the operators that an probe is about are among those claimed."""
-    return _share(probe, claimed) == _WHOLE
-
-
 def _share(probe: ProbeModel, claimed: Iterable[tuple[str, str]]) -> int:
-    """Return 2 if the operators of an probe are among the claimed ones, 1 if some are, or 0."""
+    """Return 2 if the operators of a probe are among the claimed ones, 1 if some are, or 0."""
     names = {operator for operator, _ in claimed}
     if names.issuperset(probe.operators):
-        return _WHOLE
+        return WHOLE
     return int(not names.isdisjoint(probe.operators))
 
 

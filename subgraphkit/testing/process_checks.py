@@ -27,6 +27,7 @@ from subgraphkit.backend.contract import ProbeResult
 from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.processes import NoAnswer, call, how_it_ended
 from subgraphkit.processes.calling import place_of
+from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.foreign import beside_foreign
@@ -49,12 +50,10 @@ those that spin 8 to 50; on a crowded machine one that spins may get no processo
 class Imported:
     """What importing and probing a backend does to a new process.
 
-    Attributes:
-        error: Why the backend could not be loaded, or empty.
-        seconds: Processor time that loading it took.
-        listing: Modules that listing the backends imported from the backend's package.
-        printed: What it wrote to standard output or standard error meanwhile.
-        probe_error: What its probe raised, or returned in place of a ``ProbeResult``.
+    ``error``: Why the backend could not be loaded, or empty. ``seconds``: Processor time of that.
+    ``listing``: Modules that listing the backends imported from the backend's package.
+    ``printed``: What it wrote to standard output or standard error meanwhile.
+    ``probe_error``: What its probe raised, or returned in place of a ``ProbeResult``.
     """
 
     error: str = ""
@@ -72,7 +71,7 @@ def imported(subject: Subject) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if subject.installed:
         facts["listing"] = _imported_by_listing(subject)
-    before = {**_process_state(), "the threads": _threads()}
+    before = _state_with_threads()
     printed: list[str] = []
     with _output_kept(printed.append):
         started = time.process_time()
@@ -81,9 +80,8 @@ def imported(subject: Subject) -> dict[str, Any]:
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
             return {**facts, "error": f"{type(error).__name__}: {error}"}
         facts["seconds"] = time.process_time() - started
-    after = {**_process_state(), "the threads": _threads()}
     facts["printed"] = "".join(printed)
-    facts["changed"] = _changed(before, after)
+    facts["changed"] = _changed(before, _state_with_threads())
     return {**facts, **_probed(backend)}
 
 
@@ -93,8 +91,9 @@ def _imported_by_listing(subject: Subject) -> list[str]:
     return sorted(name for name in sys.modules if name.partition(".")[0] in packages)
 
 
-def _threads() -> list[str]:
-    return sorted(thread.name for thread in threading.enumerate())
+def _state_with_threads() -> dict[str, Any]:
+    threads = sorted(thread.name for thread in threading.enumerate())
+    return {**_process_state(), "the threads": threads}
 
 
 def _probed(backend: Any) -> Mapping[str, Any]:
@@ -123,8 +122,7 @@ def changes_left(subject: Subject) -> Finding:
     if changed:
         return broken(f"binding and running a model changes {', '.join(changed)}")
     if any(printed):
-        text = f"it writes to standard output, which belongs to the application: {printed[0]!r}"
-        return broken(text)
+        return broken(f"it writes to standard output, which is the application's: {printed[0]!r}")
     if _has_children():
         return broken("a process it started goes on when all is closed")
     return PASSED
@@ -143,16 +141,15 @@ def threads_kept(subject: Subject) -> Finding:
         subject.run(session, feeds)
         more = count_in(_TASKS) - before
     if more > _MOST_MORE:
-        text = f"a session with threads=1 started {more}, expected at most {_MOST_MORE} to serve it"
-        return broken(text)
+        expected = f"expected at most {_MOST_MORE} to serve it"
+        return broken(f"a session with threads=1 started {more}, {expected}")
     spent = statistics.median(_spent_after_runs(subject))
-    if spent > _MOST_SPENT:
-        text = (
-            f"its threads computed for {spent * 1e3:.0f} ms after a run, on processors that it was "
-            f"told to share with others; expected at most {_MOST_SPENT * 1e3:.0f} ms"
-        )
-        return broken(text)
-    return PASSED
+    if spent <= _MOST_SPENT:
+        return PASSED
+    return broken(
+        f"its threads computed for {spent * 1e3:.0f} ms after a run, on processors that it was "
+        f"told to share with others; expected at most {_MOST_SPENT * 1e3:.0f} ms"
+    )
 
 
 def _spent_after_runs(subject: Subject) -> Iterator[float]:
@@ -258,15 +255,14 @@ def call_in_subprocess(
 ) -> Any:
     """Call a function in a new process, let that end by itself, and return what it returned.
 
-    ``seconds``: How long the process may take.
-
-    Raises:
-        Stopped: The process did not end (``HANG``), or not well (``CRASH``); or the function did.
+    ``seconds``: How long it may take where nobody else wants the processors. Stopped if the process
+    did not end (``HANG``), or not well (``CRASH``); or the function did.
     """
+    limit = seconds * crowd()
     try:
-        answer = call(answered, place_of(function), subject.to_dict(), words, timeout=seconds)
+        answer = call(answered, place_of(function), subject.to_dict(), words, timeout=limit)
     except NoAnswer as gone:
-        raise _ended(gone, what, seconds) from None
+        raise _ended(gone, what, limit) from None
     except Exception as error:
         text = f"a process that {what} failed: {type(error).__name__}: {error}"
         raise Stopped(Outcome.CRASH, text) from error

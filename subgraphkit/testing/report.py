@@ -85,20 +85,22 @@ class LevelSummary:
             return "it took no node of what there was time for; give more by --within SECONDS"
         return _ADVICE.get(self.result, "")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        names = ("level", "name", "result", "advice", "seconds")
+        members = {name: getattr(self, name) for name in names}
+        outcomes = {outcome.value: count for outcome, count in self.counts.items()}
+        return {**members, "tried": round(self.tried, 3), "outcomes": outcomes}
+
 
 class Report:
     """The findings of a run.
 
     Args:
         backend: What was tested, as it was named.
-        findings: What was found; of several for one case the last counts.
+        findings: What was found; of several for one case the last counts. The attribute has them
+            by level, and within it by case.
         seconds: How long each level took, by number, where that was measured.
-        seed: What drew the random cases, and the order.
-        cut_short: Why the run ended before its end; empty if it did not.
-
-    Attributes:
-        backend: What was tested.
-        findings: What was found, ordered by level, and within it by case.
         seed: What drew the random cases, and the order.
         cut_short: Why the run ended before its end; empty if it did not.
     """
@@ -147,14 +149,8 @@ class Report:
         together = _RUNNING_TOGETHER if last in _RUNNING_TOGETHER else {last}
         cut = together if self.cut_short else frozenset()
         return tuple(
-            LevelSummary(
-                number,
-                LEVELS[number],
-                dict(counts[number]),
-                round(seconds[number], 1),
-                number not in cut,
-            )
-            for number in sorted(counts)
+            LevelSummary(n, LEVELS[n], counts[n], round(seconds[n], 1), n not in cut)
+            for n in sorted(counts)
         )
 
     @property
@@ -175,14 +171,16 @@ class Report:
     @property
     def is_passed(self) -> bool:
         """Whether the run came to its end, and every level is passed but for those left out."""
-        results = {summary.result for summary in self.levels} - {"nothing offered"}
-        return not self.cut_short and results == {"passed"}
+        return not self.cut_short and self._results == {"passed"}
 
     @property
     def is_passed_in_part(self) -> bool:
         """Whether nothing is wrong, and of some level less than 60 % was tried."""
-        results = {summary.result for summary in self.levels} - {"nothing offered", "passed"}
-        return not self.cut_short and results == {IN_PART}
+        return not self.cut_short and self._results - {"passed"} == {IN_PART}
+
+    @property
+    def _results(self) -> set[str]:
+        return {summary.result for summary in self.levels} - {"nothing offered"}
 
     @property
     def sample(self) -> str:
@@ -196,15 +194,13 @@ class Report:
     @property
     def headline(self) -> str:
         """The result in one line."""
-        if not self.offered:
-            share = "no nodes were offered"
-        else:
+        share = "no nodes were offered"
+        if self.offered:
             percent = 100 * self.right / self.offered
             share = f"claimed and right: {self.right} of {self.offered} offered ({percent:.1f} %)"
             share += "; it claims nothing, which scores nothing" if not self._claims else ""
-        verdict = (
-            f"level {self.level_passed} passed" if self.level_passed is not None else "not passed"
-        )
+        passed = self.level_passed
+        verdict = "not passed" if passed is None else f"level {passed} passed"
         parts = [f"level {one.level} {one.text}" for one in self.levels if one.result == IN_PART]
         remarks = [f"cut short: {self.cut_short}"] if self.cut_short else []
         remarks += [f"a sample of {self.sample}"] if self.sample else []
@@ -224,44 +220,25 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything, JSON-able."""
+        plain = ("level_passed", "cut_short", "sample", "seed", "offered", "right")
         return {
             "schema": SCHEMA,
             "version": __version__,
             "backend": self.backend,
             "headline": self.headline,
+            **{name: getattr(self, name) for name in plain},
             "passed": self.is_passed,
-            "level_passed": self.level_passed,
-            "cut_short": self.cut_short,
-            "sample": self.sample,
-            "seed": self.seed,
-            "offered": self.offered,
-            "right": self.right,
             "wrong": len(self.wrong),
-            "levels": [
-                {
-                    "level": one.level,
-                    "name": one.name,
-                    "result": one.result,
-                    "tried": round(one.tried, 3),
-                    "advice": one.advice,
-                    "outcomes": {outcome.value: count for outcome, count in one.counts.items()},
-                    "seconds": one.seconds,
-                }
-                for one in self.levels
-            ],
+            "levels": [one.to_dict() for one in self.levels],
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
     def level_rows(self) -> list[list[str]]:
         """Return a row of text per level, in the columns of ``LEVEL_COLUMNS``."""
         plain = [Outcome(word) for word in LEVEL_COLUMNS[1:-3]]
-        return [
-            [
-                f"{one.level} {one.name}",
-                *(str(one.counts.get(outcome, 0)) for outcome in plain),
-                str(one.wrong),
-                f"{one.seconds:.1f}",
-                one.text,
-            ]
-            for one in self.levels
-        ]
+        rows = []
+        for one in self.levels:
+            counts = [*(one.counts.get(outcome, 0) for outcome in plain), one.wrong]
+            ends = f"{one.seconds:.1f}", one.text
+            rows.append([f"{one.level} {one.name}", *map(str, counts), *ends])
+        return rows

@@ -27,6 +27,7 @@ from subgraphkit.testing.cases import Finding, Outcome, Stopped, broken
 from subgraphkit.testing.comparison import find_shared_memory, untouched
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
+from subgraphkit.testing.variants import LAYOUTS
 
 _Array = npt.NDArray[Any]
 _RUNS: Final = 5
@@ -53,8 +54,7 @@ class Opened:
     def verdict(self, feeds: Mapping[str, _Array], results: Sequence[Any]) -> Finding | None:
         """Compare; results share no memory with what was fed or with one another."""
         native = {
-            name: array.astype(array.dtype.newbyteorder("="), copy=False)
-            for name, array in feeds.items()
+            n: one.astype(one.dtype.newbyteorder("="), copy=False) for n, one in feeds.items()
         }
         wanted = self.model.expected(native)
         return self.subject.judge.verdict(self.session, native, wanted, results)
@@ -70,9 +70,7 @@ Check = Callable[[Opened], Finding | None]
 
 def check_session(subject: Subject, model: SmallModel, check: Check, **road: Any) -> Finding:
     """Open a session of a model, have it checked, and return how that ended."""
-    return subject.check(
-        model.proto, lambda session: check(Opened(subject, model, session)), **road
-    )
+    return subject.check(model.proto, lambda one: check(Opened(subject, model, one)), **road)
 
 
 def fed_in_a_layout(layout: Callable[[_Array], _Array], opened: Opened) -> Finding | None:
@@ -105,11 +103,11 @@ def repeated_runs_are_right(opened: Opened) -> Finding | None:
             if found is not None:
                 return found
         results = opened.run(feeds)
-        made = [one.tobytes() for one in results]
-        found = None if made == first else opened.verdict(feeds, results)
+        bits = [one.tobytes() for one in results]
+        found = None if bits == first else opened.verdict(feeds, results)
         if found is not None:
             return found.said_of(f"run {number + 1} on the same" if first else "")
-        first = first or made
+        first = first or bits
     return None
 
 
@@ -121,11 +119,12 @@ def results_stay(opened: Opened) -> Finding | None:
         kept.append((results, [array.copy() for array in results]))
     for number, (results, copies) in enumerate(kept):
         for name, one, other in zip(opened.session.graph.outputs, results, copies, strict=True):
+            text = ""
             if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
                 text = f"output {name!r} of run {number} was overwritten by a later run"
-                return Finding(Outcome.FAIL_ALIAS, text)
-            if not one.flags.writeable:
+            elif not one.flags.writeable:
                 text = f"output {name!r} belongs to the caller and cannot be written to"
+            if text:
                 return Finding(Outcome.FAIL_ALIAS, text)
     return find_shared_memory({}, [array for results, _ in kept for array in results])
 
@@ -250,14 +249,14 @@ def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
     try:
         if not mine.poll(_FORKED_SECONDS * crowd()):
             return broken(f"a forked child did not return from a run within {_FORKED_SECONDS:g} s")
-        told = mine.recv()
+        found = mine.recv()
     except EOFError:
         child.join()
         return broken(f"a forked child ended in a run: {how_it_ended(child.exitcode or 0)}")
     finally:
         child.kill()
         child.join()
-    return told and Finding.from_dict(told).said_of("in a forked child")
+    return found and Finding.from_dict(found).said_of("in a forked child")
 
 
 def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
@@ -267,7 +266,7 @@ def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
         (replace(one, session=each), fed, one.subject.run(each, fed)) for each, fed in pairs * 2
     ]
     found = next(filter(None, (each.verdict(fed, results) for each, fed, results in kept)), None)
-    return found or find_shared_memory({}, [array for *_, made in kept for array in made])
+    return found or find_shared_memory({}, [array for *_, results in kept for array in results])
 
 
 def two_sessions_by_turns(opened: Opened) -> Finding | None:
@@ -341,3 +340,16 @@ def _run_bound(session: Session, binding: Any) -> None:
         session.run_with_iobinding(binding)
     except SubgraphkitError as error:
         raise Stopped(Outcome.FAIL_RUN, str(error)) from error
+
+
+USES: Final[Mapping[str, Check]] = {
+    "runs/written_in_place": written_in_place,
+    "runs/repeated": repeated_runs_are_right,
+    "runs/results_stay": results_stay,
+    **{f"feeds/{name}": partial(fed_in_a_layout, layout) for name, layout in LAYOUTS.items()},
+    "feeds/one_for_several": fed_one_array_for_several,
+    "io_binding/new_outputs": bound_outputs_are_new,
+    "io_binding/buffers": buffers_are_filled,
+    "io_binding/spread_buffers": partial(buffers_are_filled, spread=True),
+}
+"""What is done with a session of a small model, and with one of each family of operators."""

@@ -30,7 +30,6 @@ from subgraphkit.errors import (
 from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.ir import Node
 from subgraphkit.lazy import cached_property
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.running import Session
@@ -90,20 +89,12 @@ class Subject:
 
     @cached_property
     def name(self) -> str:
-        """Name of the backend.
-
-        Raises:
-            SubgraphkitError: It is tested without being installed, and cannot be loaded.
-        """
+        """Name of the backend; SubgraphkitError if it is not installed, and cannot be loaded."""
         return self.installed or str(self.backend_class.name)
 
     @cached_property
     def backend_class(self) -> Any:
-        """The factory of the backend: its class, or another with the same attributes.
-
-        Raises:
-            SubgraphkitError: It cannot be found or loaded.
-        """
+        """The class of the backend, or another factory; SubgraphkitError if it cannot be loaded."""
         if not self.target:
             choice = BackendChoice(self.installed, self.distribution, origin=_ORIGIN)
             return load_record(find_record(choice, resolve()))
@@ -126,19 +117,14 @@ class Subject:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arguments that make the same subject in another process, as JSON has them."""
-        return {
-            "installed": self.installed,
-            "distribution": self.distribution,
-            "target": self.target,
-            "options": dict(self.options),
-        }
+        names = ("installed", "distribution", "target")
+        return {name: getattr(self, name) for name in names} | {"options": dict(self.options)}
 
     def build(self) -> Any:
         """Build the backend with its options, past all that a bind would do about it.
 
-        Raises:
-            OptionError: It has no such option, or the option no such value (SGK110 to SGK112).
-            Exception: Whatever the backend raises.
+        OptionError if it has no such option, or value (SGK110 to SGK112); or what the backend
+        raises.
         """
         schema = tuple(self.backend_class.options)
         given = {name: (value, _ORIGIN) for name, value in self.options.items()}
@@ -154,19 +140,11 @@ class Subject:
 
     @cached_property
     def claims(self) -> tuple[ProbeModel, ...]:
-        """What it takes of the probe models, found out once; nothing is compiled.
-
-        Raises:
-            Stopped: It takes none, and failed when it was asked about one.
-        """
+        """What it takes of the probe models, nothing compiled; Stopped if it fails on each."""
         return models_claimed(self.nodes_claimed)
 
     def nodes_claimed(self, proto: Any) -> list[tuple[str, str]]:
-        """Ask what it takes of a model; nothing is compiled.
-
-        Returns:
-            The operators of the nodes, each with the name of the first output that has one.
-        """
+        """Return the operators that it takes, each with a name of the node's output."""
         bound = self.bind(proto, backend=[self.choice, Stub])
         nodes = self.nodes_taken(self.partition(bound))
         return [(node.op_type, next(filter(None, node.outputs), "")) for node in nodes]
@@ -176,22 +154,12 @@ class Subject:
     def bind(self, source: ModelSource | Model, **settings: Any) -> BoundModel:
         """Load and bind a model for this backend, whatever the environment says.
 
-        Args:
-            source: The model.
-            **settings: Settings in place of the kit's own, such as other backends beside this one.
-
-        Raises:
-            SubgraphkitError: As ``load`` and ``bind``.
+        ``settings``: Those in place of the kit's own, such as other backends beside this one.
         """
-        model = load(source, data_roots=settings.get("data_roots"))
-        return bind(model, **{"backend": [self.choice], **SETTINGS, **settings})
+        return bind(source, **{"backend": [self.choice], **SETTINGS, **settings})
 
     def partition(self, bound: BoundModel) -> Partitioning:
-        """Let the backend claim what it takes, and the NumPy backend the rest.
-
-        Raises:
-            Stopped: It failed while being opened or asked, or nobody at all takes a node.
-        """
+        """Let the backend claim what it takes, and NumPy the rest; Stopped if either fails."""
         try:
             return partition(bound)
         except ConfigError:
@@ -201,19 +169,13 @@ class Subject:
         except SelectorContractError as error:
             raise Stopped(Outcome.FAIL_SELECT, text_of(error)) from error
         except SubgraphkitError as error:
-            named = isinstance(error, BackendUnavailableError | CallerError) or hasattr(
-                error, "backend"
-            )
-            raise Stopped(
-                Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT, text_of(error)
-            ) from error
+            is_of_all = isinstance(error, BackendUnavailableError | CallerError)
+            named = is_of_all or hasattr(error, "backend")
+            outcome = Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT
+            raise Stopped(outcome, text_of(error)) from error
 
     def compile_session(self, partitioning: Partitioning) -> Session:
-        """Compile what was claimed.
-
-        Raises:
-            Stopped: A backend failed to compile its subgraph.
-        """
+        """Compile what was claimed; Stopped if a backend fails at its subgraph."""
         taken = self.operators_taken(partitioning)
         try:
             return Session(partitioning)
@@ -228,9 +190,7 @@ class Subject:
     def session(self, source: ModelSource | Model, **settings: Any) -> Iterator[Session]:
         """Open a session on the backend with the NumPy backend beside it; close it at the end.
 
-        Raises:
-            Stopped: The model is refused, it failed on the way, or the backend takes no node of it.
-                ``UNCLAIMED`` comes before compiling, or when it gives all back.
+        Stopped if the model is refused, the backend fails, or takes no node (``UNCLAIMED``).
         """
         try:
             bound = self.bind(source, **settings)
@@ -245,11 +205,7 @@ class Subject:
             yield session
 
     def run(self, session: Session, feeds: Mapping[str, Any]) -> list[Any]:
-        """Run a session once.
-
-        Raises:
-            Stopped: A subgraph failed, or returned something other than it declared.
-        """
+        """Run a session once; Stopped if a subgraph fails, or returns what it did not declare."""
         try:
             return session.run(None, feeds)
         except ExecutionError as error:
@@ -287,14 +243,8 @@ class Subject:
     ) -> Finding:
         """Take a model down the road, and let a check find fault with the session.
 
-        Args:
-            source: The model.
-            check: Returns what is wrong, or None.
-            of: Which of the nodes count as offered: it is enough that the backend takes one.
-            **road: As for ``session``.
-
-        Returns:
-            How it ended; nothing is raised because of the backend, nor compiled if it takes none.
+        ``check``: Returns what is wrong, or None. ``of``: Which of the nodes count as offered.
+        Nothing is raised because of the backend, nor compiled if it takes no node.
         """
         taken: tuple[str, ...] = ()
         claimed = False
@@ -316,16 +266,9 @@ class Subject:
         least: tuple[float, float] = (0.0, 0.0),
         **road: Any,
     ) -> Finding:
-        """Take a model down the whole road and compare.
+        """Take a model down the whole road and compare, as ``check``.
 
-        Args:
-            source: The model.
-            data_sets: What to feed and to expect.
-            least: Relative and absolute tolerance granted to every dtype that is not exact.
-            **road: As for ``check``.
-
-        Returns:
-            How it ended, as ``check``.
+        ``least``: Relative and absolute tolerance granted to every dtype that is not exact.
         """
         judge = replace(self.judge, least=least)
 

@@ -19,7 +19,6 @@ from subgraphkit.testing.operator_variants import (
 from subgraphkit.testing.run_checks import Check, Opened, check_session
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.sweeps import Sweep, number_of
-from subgraphkit.testing.variants import LAYOUTS
 
 _WIDTHS: Final = (
     *range(1, 34),
@@ -85,12 +84,12 @@ def sweep_cases(subject: Subject) -> Iterator[Case]:
     yield case("sizes/repeated", _repeated, "dynamic_shapes")
 
 
-def _taken(subject: Subject, rows: Sequence[_Row], **made: bool) -> list[_Row]:
+def _taken(subject: Subject, rows: Sequence[_Row], **form: bool) -> list[_Row]:
     """Return those of which the backend takes a node; nothing is compiled."""
     taken: list[_Row] = []
     for of_one in _by_opset(rows):
-        model = Sweep(of_one, **made)
-        numbers = {number_of(name) for _, name in subject.nodes_claimed(model.proto)}
+        claimed = subject.nodes_claimed(Sweep(of_one, **form).proto)
+        numbers = {number_of(name) for _, name in claimed}
         taken += [row for number, row in enumerate(of_one) if number in numbers]
     return taken
 
@@ -114,14 +113,14 @@ def _tried(
     steps: _Steps,
     *,
     most: int = 1 << 30,
-    **made: bool,
+    **form: bool,
 ) -> Finding:
     """Carry checks out, until one finds fault, on sessions that have some of the rows taken each.
 
     What compiles so slowly that there is no time for all is tried on the first of them, unless all
     are asked for, which the finding says; each has something of every part of the table.
     """
-    rows = _taken(subject, rows, **made)
+    rows = _taken(subject, rows, **form)
     if not rows:
         return Finding(Outcome.UNCLAIMED, f"it takes nothing {what}")
     models = _models_of(rows[:: -(-len(rows) // most)])
@@ -133,8 +132,8 @@ def _tried(
         if not subject.complete and (spent[0] > _SECONDS or spent[1] > _MOST_SECONDS):
             left_out = [f"{place} of {len(models)} models, as there was no time for the others"]
             break
-        signs = not (made.get("is_open") and "open_zeros" in subject.declarations.lacking)
-        model = Sweep(some, signs=signs, **made)
+        signs = not (form.get("is_open") and "open_zeros" in subject.declarations.lacking)
+        model = Sweep(some, signs=signs, **form)
         found = check_session(subject, model, partial(_stepped, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
@@ -172,23 +171,8 @@ def _fused(kind: str, subject: Subject) -> Finding:
 def _in_use(family: str, subject: Subject) -> Finding:
     """Whatever may be done with a session is done with one that has all operators of a family."""
     rows = [(one, _usual(family)) for one in _newest(family)]
-    layouts = {
-        f"fed {name}": partial(run_checks.fed_in_a_layout, layout)
-        for name, layout in LAYOUTS.items()
-        if name != "stride_zero"
-    }
-    steps: dict[str, Check] = {
-        "first run": _once,
-        "special values": _special,
-        "written in place": run_checks.written_in_place,
-        "repeated": run_checks.repeated_runs_are_right,
-        "results stay": run_checks.results_stay,
-        **layouts,
-        "one array for several": run_checks.fed_one_array_for_several,
-        "bound outputs": run_checks.bound_outputs_are_new,
-        "buffers": run_checks.buffers_are_filled,
-        "spread buffers": partial(run_checks.buffers_are_filled, spread=True),
-    }
+    steps = {"first run": _once, "special values": _special, **run_checks.USES}
+    del steps["feeds/stride_zero"]  # which changes values
     return _tried(subject, rows, f"of {family}", [*steps.items()])
 
 

@@ -7,6 +7,7 @@ says, so that no other backend is needed.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal
 
 from onnx import ModelProto
@@ -25,18 +26,17 @@ from subgraphkit.lazy import cached_property
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.testing.cases import Outcome, Stopped
 from subgraphkit.testing.probe_models import (
+    WHOLE,
     Ask,
     ProbeModel,
     all_probe_models,
-    claims_whole,
     models_claimed,
+    share_alone,
 )
 from subgraphkit.testing.subject import Subject
 
 # Reduced precision is a choice of the user's; what is looked for here are results that are wrong.
-_RELATIVE: Final = 0.05
-_ABSOLUTE: Final = 0.05
-
+_NEAR: Final = 0.05
 
 _FIRST: Final = ("Relu", "Add", "Mul", "MatMul", "Softmax", "Conv", "Gemm", "MatMul-Add-Relu")
 """What most backends take, which are asked about nothing else."""
@@ -102,9 +102,8 @@ def try_backend(
     except Exception as error:  # noqa: BLE001 (errors of plugins that are raised as they are)
         text = f"{type(error).__name__}: {error}"
         return Trial("error", last, text=text, trace=end_of_traceback(error))
-    others = len(all_probe_models()) - len(_FIRST)
-    text = f"takes none of {', '.join(_FIRST)}, nor of {others} more, in any type, rank or size"
-    return Trial("idle", text=text)
+    others = f"{len(all_probe_models()) - len(_FIRST)} more, in any type, rank or size"
+    return Trial("idle", text=f"takes none of {', '.join(_FIRST)}, nor of {others}")
 
 
 def try_installed(tell: Callable[[Any], None], name: str, builds_only: Any) -> Any:
@@ -148,7 +147,7 @@ def _claims(ask: Ask) -> Iterator[ProbeModel]:
     """Yield what a backend claims, looking no further than it is asked for."""
     by_name = {probe.name: probe for probe in all_probe_models()}
     first = [by_name[name] for name in _FIRST]
-    yield from (one for one in first if claims_whole(one, ask(one.model().proto)))
+    yield from (one for one in first if share_alone(ask, one) == WHOLE)
     yield from (one for one in models_claimed(ask) if one not in first)
 
 
@@ -165,9 +164,8 @@ def _trial_of(subject: Subject, probe: ProbeModel, *, runs: bool) -> Trial | Non
         if stop.finding.outcome in {Outcome.UNCLAIMED, Outcome.SKIP}:
             return None
         raise
-    (found,) = compare_values(
-        "y", y, model.expected(feeds)[0], lambda dtype: tolerance_for(dtype, _RELATIVE, _ABSOLUTE)
-    )
+    allowed = partial(tolerance_for, relative=_NEAR, absolute=_NEAR)
+    (found,) = compare_values("y", y, model.expected(feeds)[0], allowed)
     if found.agrees:
         return Trial("ok", probe.name)
     what = found.problem or f"{found.got}, expected {found.expected}"
@@ -182,5 +180,4 @@ def _healthy_fallback() -> str:
         open_fallback(resolved)
     except SubgraphkitError:
         return NONE
-    name: str = resolved.fallback
-    return name
+    return str(resolved.fallback)

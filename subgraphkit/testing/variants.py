@@ -6,6 +6,7 @@ real models. Arrays are fed in several layouts and byte orders, and read-only.
 """
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -28,9 +29,8 @@ def sandwiched(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Inputs that have a default stay as they are, because nothing could stand before a default.
     """
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    between = deepcopy(model)
+    graph = between.graph
     stored = {tensor.name for tensor in graph.initializer}
     before, behind = [], []
     typed = {value.name for value in graph.value_info} | stored
@@ -48,8 +48,8 @@ def sandwiched(model: onnx.ModelProto) -> onnx.ModelProto:
     nodes = [*before, *graph.node, *behind]
     graph.ClearField("node")
     graph.node.extend(nodes)
-    made.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    return made
+    between.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    return between
 
 
 def sandwiched_feeds(feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,27 +76,24 @@ def folded(
     model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Turn the inputs behind the first into initializers with the values that would be fed."""
-    names = foldable(model)
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    inputs = [value for value in made.graph.input if value.name not in names]
-    made.graph.ClearField("input")
-    made.graph.input.extend(inputs)
-    made.graph.initializer.extend(numpy_helper.from_array(feeds[n], n) for n in names)
-    made.ir_version = max(made.ir_version, _OLDEST_IR)
-    return made, {name: value for name, value in feeds.items() if name not in names}
+    names, folding = foldable(model), deepcopy(model)
+    inputs = [value for value in model.graph.input if value.name not in names]
+    folding.graph.ClearField("input")
+    folding.graph.input.extend(inputs)
+    folding.graph.initializer.extend(numpy_helper.from_array(feeds[n], n) for n in names)
+    folding.ir_version = max(folding.ir_version, _OLDEST_IR)
+    return folding, {name: value for name, value in feeds.items() if name not in names}
 
 
 def without_foreign(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with ``Identity`` for every foreign node, as onnx itself can run it."""
     if all(node.domain != DOMAIN for node in model.graph.node):
         return model
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    for node in made.graph.node:
+    plain = deepcopy(model)
+    for node in plain.graph.node:
         if node.domain == DOMAIN:
             node.op_type, node.domain = "Identity", ""
-    return made
+    return plain
 
 
 _Array = npt.NDArray[Any]

@@ -9,7 +9,7 @@ from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
 from subgraphkit.testing import Outcome, Subject, run_checks, sweep_cases
 from subgraphkit.testing.cases import batches
-from subgraphkit.testing.execution import carry_out, carry_out_all
+from subgraphkit.testing.execution import carry_out, carry_out_in_one_model
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import KINDS, official_cases
 
@@ -50,10 +50,9 @@ def test_every_case_of_every_kind_is_here():
 @pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
 @pytest.mark.parametrize("name", BATCHES)
 def test_operators(name, pytestconfig):
-    if pytestconfig.getoption("--operators-alone"):
-        found = [carry_out(case, NUMPY) for case in BATCHES[name]]
-    else:
-        found = list(carry_out_all(BATCHES[name], NUMPY))
+    alone = pytestconfig.getoption("--operators-alone") or len(BATCHES[name]) == 1
+    jointly = None if alone else carry_out_in_one_model(BATCHES[name], NUMPY)
+    found = jointly or [carry_out(case, NUMPY) for case in BATCHES[name]]
     assert [one.case for one in found] == [case.id for case in BATCHES[name]]
     wrong = [one for one in found if one.outcome is not NOT_OFFERED.get(one.case, Outcome.RIGHT)]
     assert wrong == []

@@ -20,7 +20,6 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven, came_back
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Initializer
-from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.process_checks import call_in_subprocess, check_in_subprocess
@@ -42,9 +41,9 @@ def cases(_: Subject) -> Iterator[Case]:
         _restored_here, _restored_by_another_process, _stored_while_in_use,
         _new_weights_after_restoring, _foreign_weights, _options_told_apart,
     ):  # fmt: skip
-        yield _case(check.__name__[1:], _with_blob(check))
+        yield _case(check.__name__[1:], partial(_with_blob, check))
     for name, damage in _DAMAGES.items():
-        yield _case(f"damaged/{name}", _with_blob(_surviving(damage)))
+        yield _case(f"damaged/{name}", partial(_with_blob, partial(_surviving, damage)))
     for name, text in graphs_of("networks").items():
         yield _case(f"nets/{name}", partial(_net_restored, f"{name} {text}"))
     yield _case("fingerprint_in_another_process", _fingerprint)
@@ -55,17 +54,14 @@ def _case(name: str, run: Callable[[Subject], Finding]) -> Case:
     return Case(f"L6/{name}", run, needs=needs, offers=False)
 
 
-def _with_blob(check: Callable[[Workbench, bytes], Finding]) -> Callable[[Subject], Finding]:
-    def run(subject: Subject) -> Finding:
-        with workbench(subject) as bench:
-            blob: Any = bench.operator.serialize()
-            if blob is None:
-                return Finding(Outcome.SKIP, "its operators cannot be stored: serialize() is None")
-            if not isinstance(blob, bytes) or not blob:
-                return broken(f"serialize() returned {blob!r:.60}, expected bytes or None")
-            return check(bench, blob)
-
-    return run
+def _with_blob(check: Callable[[Workbench, bytes], Finding], subject: Subject) -> Finding:
+    with workbench(subject) as bench:
+        blob: Any = bench.operator.serialize()
+        if blob is None:
+            return Finding(Outcome.SKIP, "its operators cannot be stored: serialize() is None")
+        if not isinstance(blob, bytes) or not blob:
+            return broken(f"serialize() returned {blob!r:.60}, expected bytes or None")
+        return check(bench, blob)
 
 
 def _restored_here(bench: Workbench, blob: bytes) -> Finding:
@@ -78,10 +74,10 @@ def _restored_here(bench: Workbench, blob: bytes) -> Finding:
 def _restored_by_another_process(bench: Workbench, blob: bytes) -> Finding:
     """Another process restores it."""
     with tempfile.TemporaryDirectory() as folder:
-        stored = Path(folder, "blob")
-        stored.write_bytes(blob)
-        seconds = _CHILD_SECONDS * crowd()
-        return check_in_subprocess(check_restored, bench.subject, seconds, str(stored), what=_WHAT)
+        file = Path(folder, "blob")
+        file.write_bytes(blob)
+        told = check_restored, bench.subject, _CHILD_SECONDS, str(file)
+        return check_in_subprocess(*told, what=_WHAT)
 
 
 def check_restored(subject: Subject, file: str) -> Finding:
@@ -133,11 +129,10 @@ def _foreign_weights(bench: Workbench, blob: bytes) -> Finding:
     }
     if not weights:
         return Finding(Outcome.SKIP, "its engines have all weights in them")
-    constants = {
-        name: Initializer(name, bench.subgraph.constants[name].type, partial(np.asarray, array))
-        for name, array in weights.items()
-    }
-    subgraph = replace(bench.subgraph, constants={**bench.subgraph.constants, **constants})
+    constants = dict(bench.subgraph.constants)
+    for name, array in weights.items():
+        constants[name] = Initializer(name, constants[name].type, partial(np.asarray, array))
+    subgraph = replace(bench.subgraph, constants=constants)
     other = replace(bench.with_weights(weights), subgraph=subgraph)
     with _restored(other, blob) as restored:
         restored.check(0, "restored for other weights")
@@ -159,10 +154,9 @@ def _net_restored(text: str, subject: Subject) -> Finding:
             if blob is not None:
                 claim = compiled.partitioning.claim_of(one.subgraph)
                 restore = partial(claim.backend.deserialize, blob, context=claim.context)
+                known = claim.backend, one.subgraph, one.operator
                 check = came_back(claim.backend, restore)
-                proofs.waiting[one.subgraph.id] = Unproven(
-                    claim.backend, one.subgraph, one.operator, check, int
-                )
+                proofs.waiting[one.subgraph.id] = Unproven(*known, check, int)
         if not proofs.waiting:
             return Finding(Outcome.SKIP, "it stores nothing of this network")
         proofs.settle(steps)
@@ -183,9 +177,9 @@ def _stored_while_in_use(bench: Workbench, _: bytes) -> Finding:
 
 def _changed(blob: bytes, place: int) -> bytes:
     """Turn the bits of a few bytes over."""
-    start = max(0, place)
-    stretch = bytes(byte ^ 0xFF for byte in blob[start : start + _CHANGED])
-    return blob[:start] + stretch + blob[start + len(stretch) :]
+    end = max(0, place) + _CHANGED
+    stretch = bytes(byte ^ 0xFF for byte in blob[end - _CHANGED : end])
+    return blob[: end - _CHANGED] + stretch + blob[end:]
 
 
 _DAMAGES: Final[dict[str, Callable[[bytes], bytes]]] = {
@@ -198,22 +192,18 @@ _DAMAGES: Final[dict[str, Callable[[bytes], bytes]]] = {
 }
 
 
-def _surviving(damage: Callable[[bytes], bytes]) -> Callable[[Workbench, bytes], Finding]:
-    """Return a check that what is damaged is refused, or that its results are right."""
-
-    def check(bench: Workbench, blob: bytes) -> Finding:
-        try:
-            return _runs(bench, damage(blob))
-        except Stopped as stop:
-            return PASSED if stop.finding.outcome is Outcome.FAIL_CONTRACT else stop.finding
-
-    return check
+def _surviving(damage: Callable[[bytes], bytes], bench: Workbench, blob: bytes) -> Finding:
+    """What is damaged is refused, or its results are right."""
+    try:
+        return _runs(bench, damage(blob))
+    except Stopped as stop:
+        return PASSED if stop.finding.outcome is Outcome.FAIL_CONTRACT else stop.finding
 
 
 def _fingerprint(subject: Subject) -> Finding:
     """A fingerprint is the same in another process, or no stored engine is ever found again."""
     here = fingerprint_of(subject)
-    there = call_in_subprocess(fingerprint_of, subject, _CHILD_SECONDS * crowd(), what=_WHAT)
+    there = call_in_subprocess(fingerprint_of, subject, _CHILD_SECONDS, what=_WHAT)
     if here == there:
         return PASSED
     return broken(f"fingerprint() is {here!r} here and {there!r} in another process")

@@ -1,6 +1,6 @@
 """Level 1, the contract: what the classes of a backend promise, held against what they do."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,6 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import load
-from subgraphkit.processes.child_process import crowd
 from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
 from subgraphkit.testing.claimed import model_taken, models_taken, usual_models
 from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
@@ -52,7 +51,7 @@ def _on_workbenches(check: Callable[[Workbench], Finding], subject: Subject) -> 
             except Stopped as stop:
                 one = stop.finding
         if one.is_wrong:
-            return replace(one, detail=f"model {model.name!r}: {one.detail}", taken=taken)
+            return replace(one.said_of(f"model {model.name!r}"), taken=taken)
         held = one.outcome is Outcome.PASSED
         found.append(replace(one, outcome=Outcome.RIGHT, taken=taken) if held else one)
     return min(found, key=lambda one: one.outcome is not Outcome.RIGHT)
@@ -95,15 +94,10 @@ def _options(subject: Subject) -> Finding:
             values = validate_options(subject.name, schema, given)
             if values[option.name] != option.default:
                 return broken(f"option {option.name!r} reads its default as another value")
-    return _refusing(subject, schema)
-
-
-def _refusing(subject: Subject, schema: Sequence[Option]) -> Finding:
-    try:
+    with suppress(OptionError):
         validate_options(subject.name, schema, {"no_such_option": (1, "the conformance kit")})
-    except OptionError:
-        return PASSED
-    return broken("an option that does not exist is accepted")
+        return broken("an option that does not exist is accepted")
+    return PASSED
 
 
 def _fingerprint(subject: Subject) -> Finding:
@@ -122,11 +116,7 @@ def _pool(subject: Subject) -> Finding:
 
 def _keeps_to_one_thread(subject: Subject) -> Finding:
     """A session that may use one thread starts two at most, and beside others they rest."""
-    return _visited(threads_kept, subject)
-
-
-def _visited(check: Callable[[Subject], Finding], subject: Subject) -> Finding:
-    return check_in_subprocess(check, subject, _CHILD_SECONDS * crowd(), what="runs a model on it")
+    return check_in_subprocess(threads_kept, subject, _CHILD_SECONDS, what="runs a model on it")
 
 
 def _properties(subject: Subject) -> Finding:
@@ -138,9 +128,13 @@ def _properties(subject: Subject) -> Finding:
     wrong = [one for one in first if not isinstance(one, SubgraphProperty)]
     if wrong:
         return broken(f"properties() holds {wrong[0]!r:.80}, expected a SubgraphProperty")
-    if {id(one) for one in first} & {id(one) for one in second}:
+    if _share(first, second):
         return broken("properties() returns the same instance twice; they keep state for a bind")
     return PASSED
+
+
+def _share(first: Iterable[object], second: Iterable[object]) -> bool:
+    return not {id(one) for one in first}.isdisjoint(map(id, second))
 
 
 def _instances_apart(subject: Subject) -> Finding:
@@ -148,11 +142,10 @@ def _instances_apart(subject: Subject) -> Finding:
     first, second = subject.build(), subject.build()
     if first is second:
         return broken("building it twice gives one instance")
-    owned, others = first.properties(), second.properties()
-    if {id(one) for one in owned} & {id(one) for one in others}:
+    owned = first.properties()
+    if _share(owned, second.properties()):
         return broken("two instances share a property")
-    texts = [repr(first), *map(repr, owned)]
-    return PASSED if all(texts) else broken("repr() is empty")
+    return PASSED if all(map(repr, (first, *owned))) else broken("repr() is empty")
 
 
 # -- the selector --------------------------------------------------------------------------------
@@ -174,21 +167,18 @@ def _answers(subject: Subject) -> Finding:
     for owner, graph, nodes in _asked(subject):
         selector: Any = owner.create_selector(graph)
         if not isinstance(selector, SubgraphSelector):
-            return Finding(
-                Outcome.FAIL_SELECT,
-                f"create_selector of {type(owner).__name__} returned {selector!r:.80}",
-            )
+            text = f"create_selector of {type(owner).__name__} returned {selector!r:.80}"
+            return Finding(Outcome.FAIL_SELECT, text)
         for node in nodes:
             answers: list[Any] = []
             for _ in range(2):
                 selector.reset()
                 answers.append(selector.select(node))
-            if not isinstance(answers[0], bool | np.bool_ | Refusal):
-                text = f"select({node.label}) returned {answers[0]!r:.80}"
-                return Finding(Outcome.FAIL_SELECT, text)
-            if answers[0] != answers[1]:
-                text = f"select({node.label}) returned {answers[0]!r}, and then {answers[1]!r}"
-                return Finding(Outcome.FAIL_SELECT, text)
+            (first, second), text = answers, f"select({node.label}) returned"
+            if not isinstance(first, bool | np.bool_ | Refusal):
+                return Finding(Outcome.FAIL_SELECT, f"{text} {first!r:.80}")
+            if first != second:
+                return Finding(Outcome.FAIL_SELECT, f"{text} {first!r}, and then {second!r}")
     return PASSED
 
 
@@ -202,11 +192,9 @@ def _stateless(subject: Subject) -> Finding:
         forth = [selector.select(node) for node in nodes]
         back = [other.select(node) for node in reversed(nodes)][::-1]
         along = [selector.select_input(nodes[0], node) for node in nodes]
-        if not forth == back == along:
-            text = f"the selector of {type(owner).__name__} is stateless and answers by order"
-            return Finding(Outcome.FAIL_SELECT, text)
-        if list(selector.filter(nodes)) != nodes:
-            text = f"the selector of {type(owner).__name__} is stateless and filters"
+        fault = "" if forth == back == along else "answers by order"
+        if fault or list(selector.filter(nodes)) != nodes:
+            text = f"the selector of {type(owner).__name__} is stateless and {fault or 'filters'}"
             return Finding(Outcome.FAIL_SELECT, text)
     return PASSED
 
@@ -226,4 +214,4 @@ def _works_after_a_failed_bind(subject: Subject) -> Finding:
 
 def _leaves_the_process_alone(subject: Subject) -> Finding:
     """Binding and running change nothing that all share, and the process ends well afterwards."""
-    return _visited(changes_left, subject)
+    return check_in_subprocess(changes_left, subject, _CHILD_SECONDS, what="runs a model on it")

@@ -14,7 +14,7 @@ import onnx
 
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Case, Finding, Outcome
-from subgraphkit.testing.comparison import DRAWING, difference_of_draws, draws, repeated
+from subgraphkit.testing.comparison import DRAWING, difference_of_draws, draws, repeat_rows
 from subgraphkit.testing.execution import Part, batch_key
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
@@ -53,11 +53,10 @@ def _case(case: OfficialCase, variant: str) -> Case:
 
 
 def _batch_key_of(case: OfficialCase, variant: str) -> str:
-    """Return what cases have in common that may be in one model; empty if one must be alone."""
+    """Return what cases of one model have in common; empty if one must be alone."""
     if case.operator in {_STATED, *DRAWING} or case.data_count != 1:
         return ""
-    key = batch_key(case.model)
-    return f"{variant} {key}" if key else ""
+    return (key := batch_key(case.model)) and f"{variant} {key}"
 
 
 def _part(case: OfficialCase, variant: str) -> Part:
@@ -68,11 +67,9 @@ def _part(case: OfficialCase, variant: str) -> Part:
 def _as_variant(
     variant: str, model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
-    if variant == "folded":
-        return folded(model, feeds)
-    return (
-        (sandwiched(model), sandwiched_feeds(feeds)) if variant == "sandwiched" else (model, feeds)
-    )
+    if variant == "sandwiched":
+        return sandwiched(model), sandwiched_feeds(feeds)
+    return folded(model, feeds) if variant == "folded" else (model, feeds)
 
 
 def _label_of(type_: onnx.TypeProto) -> str:
@@ -96,7 +93,7 @@ def _run_set(
     model, fed = case.model, case.feeds(inputs)
     is_random = draws(case, fed)
     if is_random:
-        model, fed = repeated(model, fed)
+        model, fed = repeat_rows(model, fed)
     model, feeds = _as_variant(variant, model, fed)
     road = beside_foreign(subject.choice) if variant == "sandwiched" else {}
     if not is_random:

@@ -7,7 +7,7 @@ order; and the results must be those of onnx's own implementation.
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -29,11 +29,9 @@ _SHARED: Final = "weights_shared_by_two_subgraphs"
 
 @dataclass(frozen=True, eq=False)
 class EdgeCase:
-    """One graph.
+    """One graph, in onnx's text form if that can say it.
 
-    Attributes:
-        text: The graph in onnx's text form; empty if that cannot say it.
-        expected: The results, where onnx's own implementation cannot run the model.
+    ``expected``: The results, where onnx's own implementation cannot run the model.
     """
 
     name: str
@@ -167,9 +165,8 @@ def _run_edge_case(edge_case: EdgeCase, subject: Subject) -> Finding:
     if substitution is None or other is None:
         return found
     again = _run_graph(edge_case, other, subject)
-    if again.is_wrong:
-        return replace(again, detail=f"with {substitution.name} in its place: {again.detail}")
-    return again if again.outcome is Outcome.RIGHT else found
+    usable = again.is_wrong or again.outcome is Outcome.RIGHT
+    return again.said_of(f"with {substitution.name} in its place") if usable else found
 
 
 def _is_foreign(model: Any) -> bool:
@@ -198,22 +195,17 @@ def _divided(subject: Subject, model: Any, road: Mapping[str, Any]) -> Finding |
     except Stopped as stop:
         return stop.finding
     fault = order_fault(first)
-    if not fault and _pieces(first) != _pieces(second):
-        fault = (
-            f"asked twice about the same graph, it took {_pieces(first)} and then {_pieces(second)}"
-        )
+    took, then = ([(one.backend, one.nodes) for one in p.subgraphs] for p in (first, second))
+    if not fault and took != then:
+        fault = f"asked twice about the same graph, it took {took} and then {then}"
     return Finding(Outcome.FAIL_SELECT, fault) if fault else None
-
-
-def _pieces(partitioning: Partitioning) -> list[tuple[str, tuple[int, ...]]]:
-    return [(one.backend, one.nodes) for one in partitioning.subgraphs]
 
 
 def order_fault(partitioning: Partitioning) -> str:
     """Say what is wrong with a partitioning, by a test of its own; empty if nothing is.
 
-    Every node is at home in one subgraph, and each subgraph reads only what the graph is fed and
-    what earlier ones hand out. Then each is convex and all can run one after the other.
+    Every node is in one subgraph, and each reads only what the graph is fed and what earlier ones
+    hand out. Then each is convex and all can run one after the other.
     """
     graph = partitioning.graph
     ready = {*graph.inputs, *graph.defaults}

@@ -24,7 +24,6 @@ from subgraphkit.testing.run_checks import Check, Opened, check_session
 from subgraphkit.testing.small_models import SmallModel, graphs_of, model_of, random_graph
 from subgraphkit.testing.subject import SETTINGS, Subject
 from subgraphkit.testing.sweep_cases import sweep_cases
-from subgraphkit.testing.variants import LAYOUTS
 
 _RANDOM_GRAPHS: Final = 24
 
@@ -61,14 +60,12 @@ def cases(subject: Subject) -> Iterable[Case]:
     yield Case("L5/values/not_finite", partial(_not_finite, values["not_finite"]))
     failing = partial(_failing, values["stumbles"], _PLACES)
     missed = f"it ran on {_PLACES[1]}, as if there were such rows"
-    yield Case(
-        "L5/errors/good_run_after_a_bad_one", partial(failing, missed, pin={"Gather": REFERENCE})
-    )
+    pinned = partial(failing, missed, pin={"Gather": REFERENCE})
+    yield Case("L5/errors/good_run_after_a_bad_one", pinned)
     yield Case("L5/errors/travel", partial(failing, ""))  # a library may take a row for another one
     missed = f"it made as much as {_COUNTS[1]} asks for, with {_LIMITS}"
     for name, text in graphs_of("sized by values").items():
-        limited = partial(_failing, text, _COUNTS, missed, limits=_LIMITS)
-        yield Case(f"L5/limits/{name}", limited)
+        yield Case(f"L5/limits/{name}", partial(_failing, text, _COUNTS, missed, limits=_LIMITS))
     yield Case("L5/processes/forked", _forked)
     yield Case("L5/processes/spec", _opened_by_spec)
     yield from sweep_cases(subject)
@@ -79,23 +76,12 @@ def cases(subject: Subject) -> Iterable[Case]:
 
 _SHAPES: Final = ("dynamic_shapes",)
 _CHECKS: Final[Mapping[str, Check]] = {
-    "runs/repeated": run_checks.repeated_runs_are_right,
-    "runs/written_in_place": run_checks.written_in_place,
-    "runs/results_stay": run_checks.results_stay,
+    **run_checks.USES,
     "runs/refused_feeds": run_checks.good_run_after_refused_feeds,
     "threads/one_session": run_checks.threads_share_a_session,
-    "io_binding/new_outputs": run_checks.bound_outputs_are_new,
-    "io_binding/buffers": run_checks.buffers_are_filled,
-    "io_binding/spread_buffers": partial(run_checks.buffers_are_filled, spread=True),
     "sessions/two_in_turn": run_checks.two_sessions_by_turns,
     "sessions/two_in_threads": run_checks.two_sessions_in_threads,
-    **{
-        f"feeds/{name}": partial(run_checks.fed_in_a_layout, layout)
-        for name, layout in LAYOUTS.items()
-    },
 }
-"""What is done with a session of what the backend takes; ``sweep_cases`` does most of it with each
-of its operators."""
 
 
 def _on_models_taken(check: Check, subject: Subject) -> Finding:
@@ -161,12 +147,12 @@ def _sent(error: SubgraphkitError) -> Finding | None:
     try:
         arrived = copy.deepcopy(error)
     except Exception as trouble:  # noqa: BLE001 (whatever the class of a plugin does)
-        text = f"{type(error).__name__} cannot be pickled: {type(trouble).__name__}: {trouble}"
-        return broken(text)
-    if (arrived.code, arrived.fault, str(arrived)) != (error.code, error.fault, str(error)):
-        text = f"{type(error).__name__} [{error.code}] becomes {arrived!r:.200} when it is pickled"
-        return broken(text)
-    return None
+        said = f"cannot be pickled: {type(trouble).__name__}: {trouble}"
+        return broken(f"{type(error).__name__} {said}")
+    if (arrived.code, arrived.fault, str(arrived)) == (error.code, error.fault, str(error)):
+        return None
+    said = f"[{error.code}] becomes {arrived!r:.200} when it is pickled"
+    return broken(f"{type(error).__name__} {said}")
 
 
 def _forked(subject: Subject) -> Finding:
@@ -208,8 +194,7 @@ def _opened_by_spec(subject: Subject) -> Finding:
             try:
                 other = SessionSpec.from_json(session.spec.to_json()).open()
             except SubgraphkitError as error:
-                text = f"its spec cannot be opened: {error}"
-                return broken(text, taken)
+                return broken(f"its spec cannot be opened: {error}", taken)
             with other:
                 found = run_checks.sessions_by_turns(Opened(subject, model, session), other)
     return found or Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)

@@ -40,6 +40,10 @@ def _if_installed(check: Callable[[Subject], Finding], subject: Subject) -> Find
     return Finding(Outcome.SKIP, "the backend is tested without being installed")
 
 
+def _passed_unless(problem: str) -> Finding:
+    return broken(problem) if problem else PASSED
+
+
 @lru_cache(maxsize=1)
 def _looked_at(target: str, installed: str, distribution: str) -> Imported | Finding:
     subject = Subject(installed, distribution, target)
@@ -50,10 +54,10 @@ def _looked_at(target: str, installed: str, distribution: str) -> Imported | Fin
     return Imported(**found)
 
 
-def _look_at_import(subject: Subject, *, is_loaded: bool = True) -> Imported:
+def _look_at_import(subject: Subject) -> Imported:
     """Return what importing it does; all checks of one process look at one import."""
     found = _looked_at(subject.target, subject.installed, subject.distribution)
-    reason = found.detail if isinstance(found, Finding) else found.error if is_loaded else ""
+    reason = found.detail if isinstance(found, Finding) else found.error
     if reason or isinstance(found, Finding):
         raise Stopped(Outcome.FAIL_PROBE, f"it could not be imported and probed: {reason}")
     return found
@@ -81,10 +85,6 @@ def _probe(subject: Subject) -> Finding:
         return Finding(Outcome.FAIL_PROBE, f"it cannot run here: {'; '.join(found.problems)}")
     if found.probe_seconds > _MOST_PROBE_SECONDS:
         return broken(f"the probe takes {found.probe_seconds:.1f} s")
-    return _building(subject)
-
-
-def _building(subject: Subject) -> Finding:
     try:
         subject.build()
     except OptionError as error:
@@ -96,8 +96,7 @@ def _building(subject: Subject) -> Finding:
 
 def _name(subject: Subject) -> Finding:
     """Its name is a name."""
-    problem = name_problem(subject.installed)
-    return broken(problem) if problem else PASSED
+    return _passed_unless(name_problem(subject.installed))
 
 
 def _records(subject: Subject) -> list[BackendRecord]:
@@ -110,9 +109,7 @@ def _registration(subject: Subject) -> Finding:
     if len(records) != 1:
         providers = ", ".join(record.provider for record in records) or "no distribution"
         return broken(f"{providers} provides it, expected one")
-    if records[0].error is not None:
-        return broken(str(records[0].error))
-    return PASSED
+    return _passed_unless(str(records[0].error or ""))
 
 
 def _manifest(subject: Subject) -> Finding:
@@ -125,7 +122,7 @@ def _manifest(subject: Subject) -> Finding:
     # a namespace of hooks has all of it from the manifest
     is_class = isinstance(subject.backend_class, type)
     problem = _second_declaration(subject.backend_class, manifest) if is_class else ""
-    return broken(problem) if problem else PASSED
+    return _passed_unless(problem)
 
 
 def _second_declaration(backend: type[Backend], manifest: Manifest) -> str:
@@ -164,23 +161,17 @@ def _typed(subject: Subject) -> Finding:
 
 def _listing(subject: Subject) -> Finding:
     """Listing the backends imports nothing of it."""
-    found = _look_at_import(subject, is_loaded=False)
-    if found.listing:
-        return broken(f"list_backends() imported {', '.join(found.listing)}")
-    return PASSED
+    found = _look_at_import(subject).listing
+    return _passed_unless(f"list_backends() imported {', '.join(found)}" if found else "")
 
 
 def _side_effects(subject: Subject) -> Finding:
     """Importing it changes nothing in the process."""
-    found = _look_at_import(subject)
-    if found.changed:
-        return broken(f"importing it changes {', '.join(found.changed)}")
-    return PASSED
+    found = _look_at_import(subject).changed
+    return _passed_unless(f"importing it changes {', '.join(found)}" if found else "")
 
 
 def _output(subject: Subject) -> Finding:
     """Importing it prints nothing."""
-    found = _look_at_import(subject)
-    if found.printed:
-        return broken(f"importing it prints {found.printed!r}")
-    return PASSED
+    found = _look_at_import(subject).printed
+    return _passed_unless(f"importing it prints {found!r}" if found else "")

@@ -11,7 +11,7 @@ from subgraphkit.testing import Finding, Outcome, Subject, check_backend
 from subgraphkit.testing import official_cases as official
 from subgraphkit.testing.checking import drawn_batches
 from subgraphkit.testing.children import Task
-from subgraphkit.testing.comparison import difference_of_draws, draws, repeated
+from subgraphkit.testing.comparison import difference_of_draws, draws, repeat_rows
 from subgraphkit.testing.execution import carry_out, carry_out_in_one_model
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.official_cases import official_cases
@@ -94,7 +94,7 @@ def test_what_is_drawn_is_checked_by_what_it_must_have_in_common(name):
     ((inputs, _),) = case.data_sets()
     feeds = case.feeds(inputs)
     assert draws(case, feeds)
-    model, feeds = repeated(case.model, feeds)
+    model, feeds = repeat_rows(case.model, feeds)
     with LOOPBACK.session(model) as session:
         results = session.run(None, feeds)
     assert difference_of_draws(case, feeds, results, tolerance_for) is None

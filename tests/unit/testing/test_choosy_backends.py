@@ -11,7 +11,7 @@ from tests.unit.testing import choosy_backends as choosy
 pytestmark = pytest.mark.usefixtures("ready_children")
 
 TRIED = (
-    "L1/operator/results",
+    "L1/operator/repeated_runs",
     "L1/operator/no_shared_memory",
     "L1/operator/buffers",
     "L2/one_node",
@@ -70,7 +70,7 @@ def test_a_profile_may_be_silent_about_what_computes_nothing_and_about_nothing_e
 
 
 def test_a_backend_that_claims_nothing_passes_nothing_and_fails_nothing():
-    found = findings(ClaimsNothing, ("L1/operator/results", "L2/one_node"))
+    found = findings(ClaimsNothing, ("L1/operator/repeated_runs", "L2/one_node"))
     assert {one.outcome for one in found} == {Outcome.UNCLAIMED}
     report = Report("idle", found)
     assert [one.result for one in report.levels] == ["nothing claimed"] * 2

@@ -8,7 +8,7 @@ from functools import lru_cache
 import pytest
 
 from subgraphkit.testing import Outcome, Report, Subject, check_backend
-from subgraphkit.testing.execution import carry_out, carry_out_all
+from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from tests import faulty
 from tests.faulty import FAULTS, SOUND
@@ -71,7 +71,7 @@ def test_the_kit_finds_nothing_wrong_with_what_the_faulty_ones_are_made_of(level
     subject = Subject(target=f"{backend.__module__}:{backend.__qualname__}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as in a child
-        findings = list(carry_out_all(_cases(level).values(), subject))
+        findings = [carry_out(case, subject) for case in _cases(level).values()]
     assert [finding for finding in findings if finding.is_wrong] == []
     assert {finding.case for finding in findings} == set(_cases(level))
     assert len(findings) >= 5

@@ -52,7 +52,7 @@ def test_a_level_of_which_too_little_was_tried_asks_for_time():
 
 def test_a_level_in_which_nothing_was_claimed_is_not_passed_and_says_what_to_do():
     apart = found("L1/properties", Outcome.PASSED, offers=False)
-    idle = found("L1/operator/results", Outcome.UNCLAIMED)
+    idle = found("L1/operator/repeated_runs", Outcome.UNCLAIMED)
     above = found("L2/chain", Outcome.RIGHT)
     report = Report("idle", [STATIC, apart, idle, above])
     assert (report.level_passed, report.is_passed) == (0, False)
@@ -98,7 +98,7 @@ def test_a_level_of_which_less_than_60_percent_was_tried_is_passed_in_part():
 
 
 def test_a_level_that_was_cut_short_is_not_passed():
-    operator = found("L1/operator/results", Outcome.RIGHT)
+    operator = found("L1/operator/repeated_runs", Outcome.RIGHT)
     report = Report("mine", [STATIC, operator], cut_short="ended by SIGTERM")
     assert (report.level_passed, report.is_passed) == (0, False)
     assert report.level_rows()[1][-1] == "cut short"
