@@ -40,7 +40,7 @@ def map_batches(  # noqa: PLR0913 (those of Dataset.map_batches that matter here
     which are Ray's ``RayTaskError`` as well; ``error.cause`` is the error of the session.
     """
     least, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
-    result: Dataset = dataset.map_batches(
+    return dataset.map_batches(
         _Replica,
         batch_size=batch_size,
         batch_format="numpy",
@@ -50,7 +50,6 @@ def map_batches(  # noqa: PLR0913 (those of Dataset.map_batches that matter here
         num_gpus=num_gpus,
         **settings,
     )
-    return result
 
 
 class _Replica:
@@ -89,6 +88,6 @@ def _in_user_code(error: sk.SubgraphkitError) -> sk.SubgraphkitError:
     kind = type(error)
     words = {"__module__": kind.__module__, "__reduce__": lambda _: (_in_user_code, (error,))}
     both: type[Any] = type(kind.__name__, (kind, UserCodeException), words)
-    made: sk.SubgraphkitError = both.__new__(both, *error.args)
-    made.__dict__.update(error.__dict__)
-    return made
+    twin: sk.SubgraphkitError = both.__new__(both, *error.args)
+    twin.__dict__.update(error.__dict__)
+    return twin

@@ -22,24 +22,18 @@ async def change(models: Models, verb: str, name: str) -> None:
     place = _places(models.folder).get(name)
     if place is None:
         refuse(404, f"there is no model {name!r} in the repository")
-    spec = (
-        sk.SessionSpec.from_json(place.read_text(encoding="utf-8"))
-        if place.suffix == ".json"
-        else sk.SessionSpec.of(place)
-    )
+    is_spec, read = place.suffix == ".json", sk.SessionSpec.from_json
+    spec = read(place.read_bytes()) if is_spec else sk.SessionSpec.of(place)
     await models.change(name, with_threads(spec, models.processors).to_json())
 
 
 def index(models: Models) -> list[dict[str, str]]:
     """Return what ``/v2/repository/index`` answers: what is served, and what could be."""
     ready = {name: model.version for name, model in models.items()}
-    found = [{"name": name, "version": one, "state": "READY", "reason": ""}
-             for name, one in ready.items()]  # fmt: skip
     others = {} if models.folder is None else _places(models.folder).keys() - ready.keys()
-    return found + [
-        {"name": name, "version": "", "state": "UNAVAILABLE", "reason": "not loaded"}
-        for name in sorted(others)
-    ]
+    rows = [(name, version, "READY", "") for name, version in ready.items()]
+    rows += [(name, "", "UNAVAILABLE", "not loaded") for name in sorted(others)]
+    return [dict(zip(("name", "version", "state", "reason"), row, strict=True)) for row in rows]
 
 
 def _places(folder: Path) -> dict[str, Path]:

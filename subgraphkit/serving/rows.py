@@ -38,20 +38,20 @@ class Rows:
     ) -> None:
         needed = {one.name: one.shape for one in session.get_inputs()}
         others = {one.name: one.shape for one in session.get_overridable_initializers()}
-        made = [one.name for one in session.get_outputs()]
+        known, made = {**needed, **others}, [one.name for one in session.get_outputs()]
         columns = columns or {}
         self.columns = {name: columns.get(name, name) for name in (*needed, *columns)}
         named = outputs if isinstance(outputs, Mapping) else {}
         self._outputs = {one: named.get(one, one) for one in (made if outputs is None else outputs)}
         self._session, self._keep = session, tuple(keep)
         for kind, asked, there in (
-            ("input", self.columns, {**needed, **others}),
+            ("input", self.columns, list(known)),
             ("output", self._outputs, made),
         ):
             if unknown := [name for name in asked if name not in there]:
                 _refuse(f"the model has no {kind} {unknown[0]!r}", f"It has {', '.join(there)}.")
         self._empty = [_without_rows(name, session.graph.types.get(name)) for name in self._outputs]
-        self._size = _rows_at_once({name: {**needed, **others}[name] for name in self.columns})
+        self._size = _rows_at_once({name: known[name] for name in self.columns})
         result = [*self._keep, *self._outputs.values()]
         if twice := [name for name in result if result.count(name) > 1]:
             hint = "Name the columns that outputs become: outputs={'logits': 'predicted'}."
@@ -75,10 +75,10 @@ class Rows:
                 name: _filled(value[start : start + size], size) for name, value in feeds.items()
             }
             results = self._session.run(names, lot)
-            for name, result in zip(names, results, strict=True):
-                if np.shape(result)[:1] != (size,):
-                    shape = list(np.shape(result))
-                    _refuse(f"output {name!r} of {size} rows has the shape {shape}: not a row each")
+            for name, shape in zip(names, map(np.shape, results), strict=True):
+                if shape[:1] != (size,):
+                    found = f"output {name!r} of {size} rows has the shape {list(shape)}"
+                    _refuse(f"{found}: not a row each")
             lots.append([result[: count - start] for result in results])
         if len(lots) == 1:
             return lots[0]
@@ -124,9 +124,8 @@ def _dense(values: Any, column: str) -> Any:
     rows = [_dense(one, column) for one in values]
     if len(shapes := sorted({row.shape for row in rows})) > 1:
         found = " and ".join(str(list(shape)) for shape in shapes[:2])
-        _refuse(
-            f"rows of column {column!r} have different shapes: {found}", "Pad them, or sort them."
-        )
+        text = f"rows of column {column!r} have different shapes: {found}"
+        _refuse(text, "Pad them, or sort them.")
     return np.stack(rows)
 
 

@@ -104,9 +104,7 @@ def _joined(arrows: Sequence[Arrow], home: Sequence[int]) -> tuple[Arrow, ...]:
         if known is None:
             found[ends] = replace(arrow, source=ends[0], target=ends[1])
         else:
-            detail = (
-                known.detail if known.detail.endswith("and more") else f"{known.detail}, and more"
-            )
+            detail = f"{known.detail.removesuffix(', and more')}, and more"
             found[ends] = replace(known, bytes=known.bytes + arrow.bytes, detail=detail)
     return tuple(found.values())
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import sqrt
-from typing import Final
+from typing import Any, Final
 
 _ROUNDS: Final = 12
 _GAP: Final = 28.0
@@ -116,12 +116,7 @@ class _Grid:
     def _sweep(self, neighbours: list[list[int]], *, down: bool) -> None:
         at: dict[int, float] = {}
         for layer in self.layers if down else reversed(self.layers):
-            wanted = {
-                item: sum(at[one] for one in neighbours[item]) / len(neighbours[item])
-                if neighbours[item]
-                else float(place)
-                for place, item in enumerate(layer)
-            }
+            wanted = {item: _mean(at, neighbours[item], place) for place, item in enumerate(layer)}
             layer.sort(key=wanted.__getitem__)
             at.update((item, float(place)) for place, item in enumerate(layer))
 
@@ -132,12 +127,7 @@ class _Grid:
         for turn in range(_ROUNDS):
             neighbours = self.above if turn % 2 == 0 else self.below
             for layer in self.layers if turn % 2 == 0 else reversed(self.layers):
-                means = [
-                    sum(self.x[one] for one in neighbours[item]) / len(neighbours[item])
-                    if neighbours[item]
-                    else self.x[item]
-                    for item in layer
-                ]
+                means = [_mean(self.x, neighbours[item], self.x[item]) for item in layer]
                 self._spread(layer, means)
 
     def _spread(self, layer: list[int], wanted: list[float]) -> None:
@@ -155,6 +145,11 @@ class _Grid:
             left[at] = min(left[at], left[at + 1] - apart[at])
         for item, one, other in zip(layer, left, right, strict=True):
             self.x[item] = (one + other) / 2
+
+
+def _mean(places: Any, neighbours: Sequence[int], default: float) -> float:
+    """Return the mean place of neighbours; a default if there are none."""
+    return sum(places[one] for one in neighbours) / len(neighbours) if neighbours else default
 
 
 def place(extents: Sequence[Extent], arrows: Sequence[tuple[int, int]]) -> Placed:

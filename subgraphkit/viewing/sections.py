@@ -89,10 +89,8 @@ class Table:
                 heads[at] = heads[at].removesuffix(unit) + powers[power]
                 cells[at] = tuple(_divided(one, power) for one in cells[at])
         names = dict(zip(self.columns, heads, strict=True))
-        rows = list(zip(*cells, strict=True))
-        return replace(
-            self, columns=heads, rows=rows, bars=[names.get(one, one) for one in self.bars]
-        )
+        bars = [names.get(one, one) for one in self.bars]
+        return replace(self, columns=heads, rows=list(zip(*cells, strict=True)), bars=bars)
 
     def numeric(self) -> list[bool]:
         """Say of each column whether it is one of numbers."""
@@ -190,14 +188,8 @@ def lines_of(sections: Iterable[Section], width: int | None = None) -> list[str]
     for one in sections:
         if isinstance(one, Table) and one.rows:
             lines += ["", *one.lines(width)]
-        text = (
-            ""
-            if isinstance(one, Drawing | Timeline)
-            else one.caption
-            if isinstance(one, Table)
-            else one.text
-        )
         lines += [""] if isinstance(one, Text) else []
+        text = one.text if isinstance(one, Text) else one.caption if isinstance(one, Table) else ""
         lines += (folded(printable(line), width) for line in text.splitlines())
     return lines[1:]
 

@@ -39,26 +39,19 @@ def set_default_logger_severity(severity: int) -> None:
     """Do nothing: nothing is logged unless the setting ``verbose`` says so."""
 
 
-def set_default_logger_verbosity(verbosity: int) -> None:
-    """Do nothing: nothing is logged unless the setting ``verbose`` says so."""
+set_default_logger_verbosity = set_default_logger_severity
 
 
 def disable_telemetry_events() -> None:
     """Do nothing: there are none."""
 
 
-def enable_telemetry_events() -> None:
-    """Do nothing: there are none."""
+enable_telemetry_events = disable_telemetry_events
 
 
 def set_seed(seed: int) -> None:
     """Do nothing: random operators take their seed from the model."""
 
 
-def preload_dlls(
-    cuda: bool = True,  # noqa: FBT001, FBT002 (ONNX Runtime's signature)
-    cudnn: bool = True,  # noqa: FBT001, FBT002 (ONNX Runtime's signature)
-    msvc: bool = True,  # noqa: FBT001, FBT002 (ONNX Runtime's signature)
-    directory: str | None = None,
-) -> None:
+def preload_dlls(*_: object, **__: object) -> None:
     """Do nothing: each backend finds its libraries when it is first used."""

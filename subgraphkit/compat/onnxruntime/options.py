@@ -74,11 +74,7 @@ class SessionOptions:
         self._entries[str(key)] = str(value)
 
     def get_session_config_entry(self, key: str) -> str:
-        """Return an entry.
-
-        Raises:
-            KeyError: There is none of that name.
-        """
+        """Return an entry; KeyError if there is none of that name."""
         return self._entries[key]
 
     def has_session_config_entry(self, key: str) -> bool:
@@ -90,33 +86,19 @@ class SessionOptions:
         self._sizes[name] = size
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
-        """Refuse: dimensions are known by name here.
-
-        Raises:
-            CallerError: Always (SGK114).
-        """
-        raise no_equivalent(
-            f"a size by denotation, {denotation!r}={size}",
-            "Use add_free_dimension_override_by_name.",
-        )
+        """Refuse (SGK114): dimensions are known by name here."""
+        problem = f"a size by denotation, {denotation!r}={size}"
+        raise no_equivalent(problem, "Use add_free_dimension_override_by_name.")
 
     def add_initializer(self, name: str, value: object) -> None:  # noqa: ARG002 (as there)
-        """Refuse: weights come with the model.
-
-        Raises:
-            CallerError: Always (SGK114).
-        """
+        """Refuse (SGK114): weights come with the model."""
         raise no_equivalent(
             f"the initializer {name!r} given beside the model",
             "Open the model with weights, and exchange them with update_weights of a Session.",
         )
 
     def register_custom_ops_library(self, path: str) -> None:
-        """Refuse: operators of one's own are for a backend to bring.
-
-        Raises:
-            CallerError: Always (SGK114).
-        """
+        """Refuse (SGK114): operators of one's own are for a backend to bring."""
         raise no_equivalent(
             f"the operator library {path!r}", "Operators of your own come with a backend."
         )
@@ -134,14 +116,12 @@ class SessionOptions:
     def options_for(self, backend: str) -> dict[str, Any]:
         """Return the options of a backend that say the same; what is as by default is left out.
 
-        Raises:
-            CallerError: Something is asked for that no backend does for us (SGK114).
+        CallerError (SGK114) if something is asked for that no backend does for us.
         """
-        if self.enable_profiling or self.optimized_model_filepath:
-            raise no_equivalent(
-                "enable_profiling" if self.enable_profiling else "optimized_model_filepath",
-                "Measure with 'subgraphkit bench'; keep what was compiled with Session.export.",
-            )
+        for name in ("enable_profiling", "optimized_model_filepath"):
+            if getattr(self, name):
+                hint = "Measure with 'subgraphkit bench'; keep what was compiled by Session.export."
+                raise no_equivalent(name, hint)
         found: dict[str, Any] = {}
         if backend != "onnxruntime":
             return found
@@ -173,19 +153,11 @@ class RunOptions(_RunOptions):
         self._entries[str(key)] = str(value)
 
     def get_run_config_entry(self, key: str) -> str:
-        """Return an entry.
-
-        Raises:
-            KeyError: There is none of that name.
-        """
+        """Return an entry; KeyError if there is none of that name."""
         return self._entries[key]
 
     def check(self) -> None:
-        """Refuse what cannot be done.
-
-        Raises:
-            CallerError: The run is to train (SGK114).
-        """
+        """Refuse a run that is to train (CallerError, SGK114)."""
         if self.training_mode:
             raise no_equivalent("RunOptions.training_mode", "Leave it False.")
 
@@ -205,12 +177,6 @@ class ModelMetadata:
     @classmethod
     def of(cls, proto: Any) -> "ModelMetadata":
         """Read what a ``ModelProto`` says."""
-        return cls(
-            proto.producer_name,
-            proto.graph.name,
-            proto.domain,
-            proto.doc_string,
-            proto.graph.doc_string,
-            proto.model_version,
-            {entry.key: entry.value for entry in proto.metadata_props},
-        )
+        texts = proto.producer_name, proto.graph.name, proto.domain, proto.doc_string
+        entries = {entry.key: entry.value for entry in proto.metadata_props}
+        return cls(*texts, proto.graph.doc_string, proto.model_version, entries)

@@ -7,6 +7,7 @@ them comes the first installed of the backends that are fast on the processor.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.messages import warn_user
@@ -33,11 +34,7 @@ class Asked(NamedTuple):
 def asked_for(
     providers: Sequence[Provider] | None, options: Sequence[Mapping[str, Any]] | None = None
 ) -> Asked:
-    """Read the arguments ``providers`` and ``provider_options`` of ONNX Runtime.
-
-    Raises:
-        CallerError: They are something else, or there is no provider of that name (SGK107).
-    """
+    """Read ``providers`` and ``provider_options``; CallerError (SGK107) if they are no such."""
     pairs = []
     for place, one in enumerate(providers or ()):
         name, given = (one, {}) if isinstance(one, str) else one
@@ -63,14 +60,10 @@ def selection_of(asked: Asked) -> str | None:
         if backend in usable:
             chosen.append(f"{backend}?")
         elif name != CPU:
-            warn_user(
-                CallerError(
-                    "SGK104" if backend else "SGK102",
-                    f"provider {name!r} is left out: "
-                    + (f"backend {backend!r} is not here" if backend else "it has no backend here"),
-                    hint=f"Available: {', '.join(get_available_providers())}.",
-                )
-            )
+            why = f"backend {backend!r} is not here" if backend else "it has no backend here"
+            text = f"provider {name!r} is left out: {why}"
+            hint = f"Available: {', '.join(get_available_providers())}."
+            warn_user(CallerError("SGK104" if backend else "SGK102", text, hint=hint))
     # What others leave, the processor does, as there.
     chosen += [f"{one}?" for one in _ON_THE_HOST if one in usable][:1]
     return ",".join(dict.fromkeys(chosen)) or None
@@ -98,12 +91,10 @@ def get_all_providers() -> list[str]:
 
 def get_device() -> str:
     """Return ``"GPU"`` if TensorRT's backend can run here, else ``"CPU"``."""
-    if "tensorrt" not in _usable():
-        return "CPU"
-    try:
-        return "GPU" if get_backend("tensorrt").probe().available else "CPU"
-    except SubgraphkitError:
-        return "CPU"
+    with suppress(SubgraphkitError):
+        if "tensorrt" in _usable() and get_backend("tensorrt").probe().available:
+            return "GPU"
+    return "CPU"
 
 
 def _usable() -> set[str]:

@@ -18,7 +18,6 @@ from subgraphkit.compat.onnxruntime.options import (
 from subgraphkit.compat.onnxruntime.providers import Provider, asked_for, providers_of, selection_of
 from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrapped, wrapped
 from subgraphkit.configuration.config import resolve
-from subgraphkit.onnx_io import Model
 from subgraphkit.placing import InferenceSession as _InferenceSession
 from subgraphkit.running.feeds import NodeArg
 from subgraphkit.types import TensorType
@@ -122,38 +121,26 @@ class InferenceSession:
     ) -> None:
         """Open the model again on other providers; not while it runs.
 
-        Raises:
-            CallerError: The session is of a bundle, which has its backends (SGK114).
-            SubgraphkitError: As for a new session; the old one stays.
+        CallerError (SGK114) for a bundle, which has its backends; else as for a new session. The
+        old one stays if that fails.
         """
         before = self._inner
-        path = self._model_path
-        if path is not None and Path(path).is_dir():
+        if self._model_path is not None and Path(self._model_path).is_dir():
             raise no_equivalent("set_providers of a bundle", "Open the model it was made of.")
-        model: Model = before.graph.model
-        self._open(model, providers, provider_options)
+        self._open(before.graph.model, providers, provider_options)
         before.close()
 
     def enable_fallback(self) -> None:
         """Do nothing: see the setting ``on_run_error``."""
 
-    def disable_fallback(self) -> None:
-        """Do nothing: see the setting ``on_run_error``."""
+    disable_fallback = enable_fallback
 
     def end_profiling(self) -> str:
-        """Refuse: there is no such profile.
-
-        Raises:
-            CallerError: Always (SGK114).
-        """
+        """Refuse (SGK114): there is no such profile."""
         raise no_equivalent("end_profiling", _PROFILE)
 
     def get_profiling_start_time_ns(self) -> int:
-        """Refuse: there is no such profile.
-
-        Raises:
-            CallerError: Always (SGK114).
-        """
+        """Refuse (SGK114): there is no such profile."""
         raise no_equivalent("get_profiling_start_time_ns", _PROFILE)
 
     # -- running -----------------------------------------------------------------------------
@@ -164,11 +151,7 @@ class InferenceSession:
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Any]:
-        """Compute outputs; lists of numbers or text are taken for arrays.
-
-        Raises:
-            SubgraphkitError: As ``subgraphkit.Session.run``.
-        """
+        """Compute outputs, as ``subgraphkit.Session.run``; lists are taken for arrays."""
         _check(run_options)
         feeds = {name: self._array(name, value) for name, value in input_feed.items()}
         with their_errors():

@@ -26,11 +26,7 @@ class OrtDevice:
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
-        """Return a device by its name.
-
-        Raises:
-            CallerError: There is no such kind of device (SGK114).
-        """
+        """Return a device by its name; CallerError (SGK114) if there is no such kind."""
         del vendor_id
         kind = OrtDevice._KINDS.get(ort_device_name.lower())
         if kind is None:
@@ -78,11 +74,7 @@ class OrtValue:
         device_type: str = HOST,
         device_id: int = 0,  # noqa: ARG004 (ONNX Runtime's signature)
     ) -> "OrtValue":
-        """Wrap an array of the host.
-
-        Raises:
-            CallerError: It is to be copied to a device (SGK114).
-        """
+        """Wrap an array of the host; CallerError (SGK114) to copy it to a device."""
         _require_host(device_type)
         return OrtValue(numpy_obj)
 
@@ -93,11 +85,7 @@ class OrtValue:
         device_type: str = HOST,
         device_id: int = 0,  # noqa: ARG004 (ONNX Runtime's signature)
     ) -> "OrtValue":
-        """Allocate an array of the host.
-
-        Raises:
-            CallerError: It is to be allocated on a device (SGK114).
-        """
+        """Allocate an array of the host; CallerError (SGK114) for one of a device."""
         _require_host(device_type)
         number = isinstance(element_type, int)
         dtype = DataType(element_type).numpy if number else np.dtype(element_type)
@@ -191,8 +179,7 @@ class IOBinding(_IOBinding):
     """
 
     def __init__(self, session: Any) -> None:
-        made = session.inner.io_binding()
-        self.__dict__.update(made.__dict__)
+        self.__dict__.update(session.inner.io_binding().__dict__)
 
     def bind_cpu_input(self, name: str, array: Any) -> None:
         """Read the input from an array or ``OrtValue`` at every run."""

@@ -28,17 +28,7 @@ from subgraphkit.serving.oip.metadata import (
 from subgraphkit.serving.oip.parsing import HEADER
 
 __all__ = [
-    "HEADER",
-    "InferenceRequest",
-    "Message",
-    "decode_request",
-    "decode_response",
-    "encode_error",
-    "encode_request",
-    "encode_response",
-    "model_configuration",
-    "model_metadata",
-    "model_statistics",
-    "probe",
-    "server_metadata",
-]
+    "HEADER", "InferenceRequest", "Message", "decode_request", "decode_response", "encode_error",
+    "encode_request", "encode_response", "model_configuration", "model_metadata",
+    "model_statistics", "probe", "server_metadata",
+]  # fmt: skip

@@ -36,13 +36,7 @@ def batch_of(session: sk.Session, wanted: int | None) -> int:
 
 
 def configuration_of(
-    session: sk.Session,
-    name: str,
-    *,
-    max_batch: int,
-    instances: int,
-    device: str,
-    delay_s: float,
+    session: sk.Session, name: str, *, max_batch: int, instances: int, device: str, delay_s: float
 ) -> str:
     """Return the configuration as text; CallerError (SGK345) for tensors Triton lacks."""
     lines = [f"name: {_quoted(name)}", 'backend: "python"', f"max_batch_size: {max_batch}"]
@@ -52,9 +46,8 @@ def configuration_of(
         for one in args:
             rank_known = getattr(session.graph.types[one.name], "shape", None) is not None
             lines += _tensor(kind, one, batched=max_batch > 0, rank_known=rank_known)
-    if max_batch:
-        delay = f"max_queue_delay_microseconds: {round(delay_s * 1e6)}"
-        lines.append(f"dynamic_batching {{ {delay} }}")
+    delay = f"max_queue_delay_microseconds: {round(delay_s * 1e6)}"
+    lines += [f"dynamic_batching {{ {delay} }}"] if max_batch else []
     lines.append(f"instance_group [ {{ count: {instances} kind: KIND_{device.upper()} }} ]")
     return "\n".join([*lines, ""])
 

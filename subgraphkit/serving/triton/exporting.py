@@ -6,7 +6,7 @@ import shutil
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import subgraphkit as sk
 from subgraphkit.serving.triton.configuration import batch_of, configuration_of, no_export
@@ -46,32 +46,26 @@ def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
     if min(version, instances) < 1 or (max_batch or 0) < 0 or delay_s < 0:
         raise no_export("version and instances begin at 1, max_batch and delay_s at 0")
     with spec.open() as session:
-        text = configuration_of(
-            session,
-            name,
-            max_batch=batch_of(session, max_batch),
-            instances=instances,
-            device=device,
-            delay_s=delay_s,
-        )
+        how: Any = {"instances": instances, "device": device, "delay_s": delay_s}
+        text = configuration_of(session, name, max_batch=batch_of(session, max_batch), **how)
     found = sysconfig.get_path("purelib") if packages is None else os.fspath(packages)
     texts = {"config.pbtxt": text, "spec.json": spec.to_json(), "packages.txt": found}
     try:
-        return _written(Path(folder, name), version, texts)
+        return _write(Path(folder, name), version, texts)
     except OSError as error:
         raise no_export(f"{Path(folder, name)} cannot be written: {error}") from error
 
 
-def _written(model: Path, version: int, texts: Mapping[str, str]) -> Path:
-    place, made = model / str(version), model / f".{version}-{os.getpid()}"
+def _write(model: Path, version: int, texts: Mapping[str, str]) -> Path:
+    place, part = model / str(version), model / f".{version}-{os.getpid()}"
     if place.exists():
         raise no_export(f"{place} exists", "Give another version; a server may be using this one.")
-    made.mkdir(parents=True)
+    part.mkdir(parents=True)
     try:
         for file, text in texts.items():
-            (made / file).write_text(text, encoding="utf-8")
-        shutil.copyfile(Path(__file__).with_name("model.py"), made / "model.py")
-        (made / "config.pbtxt").replace(model / "config.pbtxt")
-        return made.rename(place)
+            (part / file).write_text(text, encoding="utf-8")
+        shutil.copyfile(Path(__file__).with_name("model.py"), part / "model.py")
+        (part / "config.pbtxt").replace(model / "config.pbtxt")
+        return part.rename(place)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
