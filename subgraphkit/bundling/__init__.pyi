@@ -1,6 +1,5 @@
 from .collecting import BundleContents as BundleContents
 from .collecting import collect as collect
-from .opening import BundleCall as BundleCall
 from .opening import open_bundle as open_bundle
 from .reading import BundleFiles as BundleFiles
 from .reading import is_bundle as is_bundle

@@ -65,21 +65,15 @@ def with_carried_options(
         for choice in settings.backends
         if choice.target is not None and not isinstance(choice.target, type)
     }
-    sources = {name: dict(entries) for name, entries in settings.option_sources.items()}
-    for entry in entries:
-        if entry.name in instances:
-            continue
-        here = sources.setdefault(entry.name, {})
-        for name, value in entry.options.items():
-            here.setdefault(name, (value, _LAYER, f"the bundle {str(place)!r}"))
     origin = f"the bundle {str(place)!r}"
-    return replace(
-        settings,
-        sources=MappingProxyType({**settings.sources, "backend": (_LAYER, origin)}),
-        option_sources=MappingProxyType(
-            {name: MappingProxyType(values) for name, values in sources.items() if values}
-        ),
-    )
+    options = {name: dict(entries) for name, entries in settings.option_sources.items()}
+    for entry in entries:
+        if entry.name not in instances and entry.options:
+            carried = {name: (value, _LAYER, origin) for name, value in entry.options.items()}
+            options[entry.name] = carried | options.get(entry.name, {})
+    sources = {**settings.sources, "backend": (_LAYER, origin)}
+    frozen = {name: MappingProxyType(values) for name, values in options.items()}
+    return replace(settings, sources=sources, option_sources=frozen)
 
 
 def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfig) -> None:
@@ -188,13 +182,11 @@ def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> B
             kept.update(_needed(claim.backend, step.subgraph, engine))
         structure = structure_of(subgraph)
         if engine is not None and not structure:
-            raise messages.engine_failed(
-                subgraph.backend, subgraph.id, "store the engine of", "it has no canonical form"
-            )
+            told = "store the engine of", "it has no canonical form"
+            raise messages.engine_failed(subgraph.backend, subgraph.id, *told)
         collected.append(CollectedSubgraph(subgraph, structure, engine))
-    return BundleContents(
-        graph, current, frozenset(kept), _backends(partitioning, collected), tuple(collected)
-    )
+    backends = _backends(partitioning, collected)
+    return BundleContents(graph, current, frozenset(kept), backends, tuple(collected))
 
 
 def structure_of(subgraph: Subgraph) -> str:
@@ -207,11 +199,8 @@ def structure_of(subgraph: Subgraph) -> str:
 
 def origin_here(backend: Backend, parts: Iterable[object]) -> EngineOrigin:
     """Say where engines of a backend are made; NoKeyError if the code or fingerprint is unknown."""
-    return EngineOrigin(
-        fingerprint=str(backend.fingerprint()),
-        system=SYSTEM,
-        implementation=name_implementation(backend, parts),
-    )
+    implementation = name_implementation(backend, parts)
+    return EngineOrigin(str(backend.fingerprint()), SYSTEM, implementation)
 
 
 def _needed(backend: Backend, subgraph: Subgraph, engine: bytes | None) -> Sequence[str]:
@@ -230,9 +219,9 @@ def _proven_engines(plan: Plan) -> dict[str, bytes]:
         if engine is not None:
             restore = partial(restored, partitioning, claim, engine)
             keep = partial(engines.__setitem__, step.subgraph.id, engine)
-            proofs.waiting[step.subgraph.id] = Unproven(
-                claim.backend, step.subgraph, step.operator, came_back(claim.backend, restore), keep
-            )
+            known = claim.backend, step.subgraph, step.operator
+            check = came_back(claim.backend, restore)
+            proofs.waiting[step.subgraph.id] = Unproven(*known, check, keep)
     proofs.settle(ProofStep(step.subgraph, step.operator) for step in plan.steps)
     return engines
 
@@ -286,18 +275,16 @@ def compile_one(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOpera
     try:
         return compile_subgraph(partitioning, subgraph)
     except Unsupported as error:
-        raise messages.engine_failed(
-            subgraph.backend, subgraph.id, "compile", error.refusal.text
-        ) from error
+        told = subgraph.backend, subgraph.id, "compile", error.refusal.text
+        raise messages.engine_failed(*told) from error
 
 
 def _serialized(operator: SubgraphOperator, subgraph: Subgraph) -> bytes | None:
     try:
         return engine_of(operator)
     except EngineFaultError as fault:
-        raise messages.engine_failed(
-            subgraph.backend, subgraph.id, "store the engine of", str(fault)
-        ) from fault.__cause__
+        told = subgraph.backend, subgraph.id, "store the engine of", str(fault)
+        raise messages.engine_failed(*told) from fault.__cause__
 
 
 def _backends(

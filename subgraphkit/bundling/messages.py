@@ -1,6 +1,6 @@
 """Messages about faulty bundles; each is rendered in a golden test."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from subgraphkit.backend.contract import EngineOrigin
@@ -128,9 +128,13 @@ def other_engine(
     )
 
 
-def other_types(subgraph: str, versions: Iterable[tuple[str, str, str]]) -> BundleError:
+def other_types(subgraph: str, versions: Mapping[str, str], here: Mapping[str, str]) -> BundleError:
     """SGK186: the model does not come to the same types as when it was exported."""
-    lines = [f"{name}: exported with {then}, here is {now}" for name, then, now in versions]
+    lines = [
+        f"{name}: exported with {versions.get(name, 'unknown')}, here is {now}"
+        for name, now in here.items()
+        if versions.get(name) != now
+    ]
     return BundleError(
         "SGK186",
         f"subgraph {subgraph!r} of the bundle is not the one that was exported: operators, types "

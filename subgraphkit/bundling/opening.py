@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.operator import SubgraphOperator
@@ -27,6 +27,7 @@ from subgraphkit.compiling import CompiledSubgraphs, close_all
 from subgraphkit.compiling.proving import EngineFaultError, restored_by
 from subgraphkit.configuration.config import ResolvedConfig, resolve
 from subgraphkit.configuration.selection import BackendChoice, parse_selection
+from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import (
     BackendNotFoundError,
     BackendUnavailableError,
@@ -46,31 +47,21 @@ from subgraphkit.storing.folders import kept_folder
 _Engines = dict[str, bytes | memoryview]
 
 
-@dataclass(frozen=True, slots=True)
-class BundleCall:
-    """The arguments of a caller beside the folder, as of ``InferenceSession``.
-
-    Attributes:
-        backend: Classes or instances for the backends of the bundle that are not registered.
-        shapes: None, for a bundle has the shapes it was exported with.
-        options: Options by backend name.
-        settings: Other settings.
-        constraints: None, for a bundle is partitioned.
-    """
-
-    backend: Any = None
-    shapes: Shapes | None = None
-    options: Mapping[str, Mapping[str, Any]] | None = None
-    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    constraints: Constraints | None = None
-
-
-def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
-    """Make a plan of a bundle.
+def open_bundle(
+    files: BundleFiles,
+    backend: Any = None,
+    shapes: Shapes | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    constraints: Constraints | None = None,
+    **settings: Unpack[OtherSettings],
+) -> Plan:
+    """Make a plan of a bundle, which has shapes and a partitioning already.
 
     Every file is compared with its digest before a backend sees a byte of it, or was so before and
     is the same file. Options and settings are those of here, but for what shaped the engines;
     ``SUBGRAPH_BACKEND`` does not matter.
+
+    ``backend``: Classes or instances for the backends of the bundle that are not registered.
 
     Raises:
         BundleError: It is damaged (SGK182), not to be trusted (SGK183), asked for something else
@@ -82,12 +73,23 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
         UnclaimedNodesError: A backend has less of it than ``require`` says (SGK125).
         SubgraphkitError: As ``load`` and ``bind``.
     """
-    call = call or BundleCall()
     manifest = files.manifest
-    choices = _choices(call, manifest)
-    stored, mapped, engines = _checked(files, resolve(**call.settings))
+    if constraints is not None or settings.get("pin") or settings.get("keep_off"):
+        raise messages.contradiction(
+            "nodes are pinned to backends or kept from them, and a bundle is partitioned already",
+            "Leave constraints, pin and keep_off out, or export again with them.",
+        )
+    if shapes:
+        raise messages.contradiction(
+            f"shapes are given, {', '.join(map(repr, shapes))}, and a bundle has those it was "
+            "exported with",
+            "Leave them out, or export again with these.",
+        )
+    choices = _choices(backend, manifest)
+    stored, mapped, engines = _read_checked(files, resolve(**settings))
     model = load_read(stored, files.folder / manifest.model.name, mapped)
-    bound = _bound(files, model, call, choices)
+    told: Any = {**settings, "backend": choices, "options": options, "fold": False}
+    bound = _bind_as_exported(files, model, told)
     del stored, model
     claims = _claims(files.folder, bound, manifest)
     partitioning = rebuild(files.folder, manifest, bound, claims)
@@ -104,21 +106,10 @@ def open_bundle(files: BundleFiles, call: BundleCall | None = None) -> Plan:
         raise
 
 
-def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
+def _choices(backend: Any, manifest: BundleManifest) -> list[BackendChoice]:
     """Return the backends of the bundle, as the caller has them."""
-    if call.constraints is not None or call.settings.get("pin") or call.settings.get("keep_off"):
-        raise messages.contradiction(
-            "nodes are pinned to backends or kept from them, and a bundle is partitioned already",
-            "Leave constraints, pin and keep_off out, or export again with them.",
-        )
-    if call.shapes:
-        raise messages.contradiction(
-            f"shapes are given, {', '.join(map(repr, call.shapes))}, and a bundle has those it was "
-            "exported with",
-            "Leave them out, or export again with these.",
-        )
     names = [entry.name for entry in manifest.backends]
-    asked = () if call.backend is None else parse_selection(call.backend, "argument backend")
+    asked = () if backend is None else parse_selection(backend, "argument backend")
     given = {one.name: one for one in asked}
     foreign = [name for name in given if name not in names]
     if foreign:
@@ -134,7 +125,7 @@ def _choices(call: BundleCall, manifest: BundleManifest) -> list[BackendChoice]:
     ]
 
 
-def _checked(
+def _read_checked(
     files: BundleFiles, settings: ResolvedConfig
 ) -> tuple[bytes, dict[str, memoryview], _Engines]:
     """Hold every file against its digest; return model, mapped weights, and engines by subgraph.
@@ -156,17 +147,9 @@ def _checked(
     return model, mapped, engines
 
 
-def _bound(
-    files: BundleFiles, model: Model, call: BundleCall, choices: Sequence[BackendChoice]
-) -> BoundModel:
+def _bind_as_exported(files: BundleFiles, model: Model, told: Mapping[str, Any]) -> BoundModel:
     manifest = files.manifest
-    bound = bind(
-        replace(model, is_edited=True),
-        {**manifest.symbols, **manifest.shapes},
-        backend=list(choices),
-        options=call.options,
-        **{**call.settings, "fold": False},
-    )
+    bound = bind(replace(model, is_edited=True), {**manifest.symbols, **manifest.shapes}, **told)
     at_home = {node for entry in manifest.subgraphs for node in entry.nodes}
     left_out = {
         node: "left out when the bundle was exported"
@@ -175,13 +158,8 @@ def _bound(
     }
     settings = with_carried_options(bound.settings, manifest.backends, files.folder)
     settings = replace(settings, on_missing="error")
-    return replace(
-        bound,
-        name=manifest.name,
-        settings=settings,
-        order=[node for node in bound.order if node in at_home],
-        left_out=left_out,
-    )
+    order = [node for node in bound.order if node in at_home]
+    return replace(bound, name=manifest.name, settings=settings, order=order, left_out=left_out)
 
 
 def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[Claim]:
@@ -199,37 +177,29 @@ def _claims(folder: Path, bound: BoundModel, manifest: BundleManifest) -> list[C
 
 def _check_structures(partitioning: Partitioning, manifest: BundleManifest) -> None:
     """Make sure that every subgraph with an engine is the one that was exported."""
-    from_then, now = manifest.versions, versions_here()
     for subgraph, entry in zip(partitioning.subgraphs, manifest.subgraphs, strict=True):
         if entry.engine is not None and structure_of(subgraph) != entry.structure:
-            pairs = [
-                (name, from_then.get(name, "unknown"), now[name])
-                for name in now
-                if from_then.get(name) != now[name]
-            ]
-            raise messages.other_types(subgraph.id, pairs)
+            raise messages.other_types(subgraph.id, manifest.versions, versions_here())
 
 
 def _check_backend(backend: Backend, entry: BackendEntry, partitioning: Partitioning) -> None:
     """Make sure that the engines of a backend fit here."""
     if entry.origin is None:
         return
-    made = entry.origin.made
+    origin = entry.origin.made
     mine = [one for one in partitioning.subgraphs if one.backend == entry.name]
     check_options(backend, entry, partitioning.graph.settings)
     try:
         here = origin_here(backend, [partitioning.claim_of(one).property for one in mine])
-        answer = backend.accepts(made, here)
+        answer = backend.accepts(origin, here)
     except SubgraphkitError:
         raise
     except Exception as error:
-        problem = describe_exception(error)
-        raise messages.engine_failed(entry.name, mine[0].id, "judge the engine of", problem) from (
-            error
-        )
+        told = entry.name, mine[0].id, "judge the engine of", describe_exception(error)
+        raise messages.engine_failed(*told) from error
     if answer is not True:
         reason = answer.text if isinstance(answer, Refusal) else ""
-        raise messages.other_engine(entry.name, made, here, reason)
+        raise messages.other_engine(entry.name, origin, here, reason)
 
 
 def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgraphs:
@@ -254,9 +224,8 @@ def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgrap
     except BaseException:
         close_all(done)
         raise
-    return CompiledSubgraphs(
-        partitioning, partitioning, tuple(done), MappingProxyType(seconds), stored
-    )
+    taken = MappingProxyType(seconds)
+    return CompiledSubgraphs(partitioning, partitioning, tuple(done), taken, stored)
 
 
 def _restored(
@@ -336,14 +305,12 @@ def _check_nodes(folder: Path, manifest: BundleManifest, bound: BoundGraph) -> N
 def _check_edge(folder: Path, entry: SubgraphEntry, edge: Boundary, bound: BoundGraph) -> None:
     made = {name for node in entry.nodes for name in bound.table.outputs[node] if name}
     outputs = set(entry.outputs)
+    listed = entry.inputs, entry.outputs, entry.constants
     fits = (
         set(entry.inputs) == set(edge.inputs)
         and set(entry.constants) == set(edge.constants)
         and set(edge.outputs) <= outputs <= made
-        and all(
-            len(set(names)) == len(names)
-            for names in (entry.inputs, entry.outputs, entry.constants)
-        )
+        and all(len(set(names)) == len(names) for names in listed)
     )
     if not fits:
         raise _wrong(folder, entry, "its inputs, outputs or constants are not those of its nodes")

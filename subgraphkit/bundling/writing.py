@@ -70,19 +70,17 @@ def write_bundle(
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             _remove_left_overs(target, ".part")
-            with _made(part, mode):
+            with _claimed_folder(part, mode):
                 _fill(part, contents, mode)
                 flush_folder(part)
                 check_target(target, overwrite=overwrite)  # somebody else may have been faster
                 _put_in_place(part, target)
             _remove_left_overs(target, ".old")  # not before there is a bundle again
-        except OSError as error:
-            fix = _INSIDE if error.errno == errno.EBUSY else _ROOM
+        except (OSError, ValueError) as error:
+            fix = "Every option has to have a form in JSON."
+            if isinstance(error, OSError):
+                fix = _INSIDE if error.errno == errno.EBUSY else _ROOM
             raise messages.unwritable(target, describe_exception(error), fix) from error
-        except ValueError as error:
-            raise messages.unwritable(
-                target, describe_exception(error), "Every option has to have a form in JSON."
-            ) from error
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -90,7 +88,7 @@ def write_bundle(
 
 
 @contextmanager
-def _made(part: Path, mode: int) -> Iterator[None]:
+def _claimed_folder(part: Path, mode: int) -> Iterator[None]:
     """Make a folder that is claimed for as long as the block lasts."""
     while True:
         part.mkdir(mode=mode | (mode & 0o444) >> 2)  # who may read may enter
@@ -133,17 +131,12 @@ def check_target(target: Path, *, overwrite: bool = False) -> Path:
         raise messages.unwritable(target, "it is the folder you are in", _INSIDE)
     others = [name for name in names if not _OWN.fullmatch(name)]
     if others or (names and not is_bundle(target)):
-        raise messages.unwritable(
-            target,
-            f"there is something else in it, such as {[*others, *names][0]!r}",
-            "Name another folder; only a bundle is ever replaced.",
-        )
+        problem = f"there is something else in it, such as {[*others, *names][0]!r}"
+        fix = "Name another folder; only a bundle is ever replaced."
+        raise messages.unwritable(target, problem, fix)
     if names and not overwrite:
-        raise messages.unwritable(
-            target,
-            "there is a bundle already",
-            "Name another folder, or replace it with overwrite=True (--overwrite).",
-        )
+        fix = "Name another folder, or replace it with overwrite=True (--overwrite)."
+        raise messages.unwritable(target, "there is a bundle already", fix)
     return target
 
 
@@ -184,9 +177,8 @@ def _fill(folder: Path, contents: BundleContents, mode: int) -> None:
     graph = contents.graph
     with new_file(folder / _UNNAMED, mode) as file:
         weights = _Hashed(file)
-        model = write_bundled_model(
-            graph, contents.constants, contents.kept, weights.write, lambda: weights.name
-        )
+        stored = contents.constants, contents.kept
+        model = write_bundled_model(graph, *stored, weights.write, lambda: weights.name)
     if weights.size:
         (folder / _UNNAMED).rename(folder / weights.name)
     else:
@@ -205,10 +197,8 @@ def _fill(folder: Path, contents: BundleContents, mode: int) -> None:
 
 
 def _entry(folder: Path, one: CollectedSubgraph, mode: int) -> SubgraphEntry:
-    subgraph = one.subgraph
-    engine = None
-    if one.engine is not None:
-        engine = _write(folder, f"{subgraph.id}.engine", one.engine, mode)
+    subgraph, name = one.subgraph, f"{one.subgraph.id}.engine"
+    engine = None if one.engine is None else _write(folder, name, one.engine, mode)
     return SubgraphEntry(
         id=subgraph.id,
         backend=subgraph.backend,

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -146,6 +147,7 @@ class CommandReport:
 
     Attributes:
         assumption: Sizes that the command had to invent, in words; failures of a run mention them.
+        seconds: How long was done what, in the order in which it ended.
         width: Cells in a line of standard output; None where it is no terminal.
     """
 
@@ -155,6 +157,7 @@ class CommandReport:
         self.debug = debug
         self.data: Any = None
         self.assumption = ""
+        self.seconds: dict[str, float] = {}
         self.width = Screen(sys.stdout).width if sys.stdout is not None else None
         self._blocks: list[str | _Lines] = []
         self._warnings: list[dict[str, str]] = []
@@ -171,12 +174,12 @@ class CommandReport:
         sys.stderr.write(f"{paragraph(text, Screen(sys.stderr).width)}\n")
 
     def keep(
-        self, file: Path | None, made: Callable[[], str | bytes], words: str = "page: {}"
+        self, file: Path | None, make: Callable[[], str | bytes], words: str = "page: {}"
     ) -> None:
         """Write a file, if one was asked for, and say so in words that name it."""
         if file is not None:
             with self.writing(file, words):
-                content = made()
+                content = make()
                 write_output(file, content.encode() if isinstance(content, str) else content)
 
     @contextmanager
@@ -192,11 +195,13 @@ class CommandReport:
     @contextmanager
     def doing(self, what: str) -> "Iterator[contract.Progress]":
         """Show on standard error what is being done, and how far, as ``progress`` says."""
+        started = time.perf_counter()
         settings = import_module("subgraphkit.configuration.config").resolve()
         how = settings.progress if settings.sources["progress"][0] != "default" else "auto"
         with import_module("subgraphkit.viewing.progress").shown(how, sys.stderr) as progress:
             progress(what, 0)
             yield progress
+        self.seconds[what] = time.perf_counter() - started
 
     def fail(self, error: BaseException) -> None:
         """Report an error now, and keep it for the document."""

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, cast
 
-from subgraphkit import InferenceSession, __version__
+from subgraphkit import __version__
 from subgraphkit.backend.checks import Check
 from subgraphkit.backend.conformance import Conformance, SelfCheck
 from subgraphkit.backend.messages import did_you_mean, unavailable
@@ -23,8 +23,8 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import CallerError, describe_exception
 from subgraphkit.finding.registry import get_backend
-from subgraphkit.loading import load
 from subgraphkit.partitioning import partition
+from subgraphkit.placing import InferenceSession
 from subgraphkit.processes import Child, NoAnswer, call, how_it_ended
 from subgraphkit.storing.files import write_whole
 from subgraphkit.testing.light_models import seeded_model
@@ -68,8 +68,7 @@ class Bench:
     def expected(self, model: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
         """Compute all outputs on the fallback backend alone."""
         with InferenceSession(model, backend=self._fallback, build="now", require={}) as session:
-            results: list[Any] = session.run(None, feeds)
-            return results
+            return session.run(None, feeds)
 
     def engines(self, model: Any, folder: str, **options: Any) -> Sequence[str]:
         """Open a model in a new process; by engine ``"built"`` or ``"found"``."""
@@ -92,7 +91,7 @@ def compile_engines(file: str, name: str, fallback: str, options: str) -> Sequen
 
     Options are Python, since JSON does not tell a range, which is a tuple, from a list of them.
     """
-    bound = bind(load(file), backend=[(name, ast.literal_eval(options)), fallback])
+    bound = bind(file, backend=[(name, ast.literal_eval(options)), fallback])
     compiled = compile_subgraphs(partition(bound))
     mine = [one.id for one in compiled.partitioning.subgraphs if one.backend == name]
     states = {**dict.fromkeys(compiled.kept, "built"), **dict.fromkeys(compiled.restored, "found")}
@@ -108,8 +107,7 @@ class _Opened:
         )
 
     def run(self, feeds: Mapping[str, Any]) -> Sequence[Any]:
-        results: list[Any] = self._session.run(None, feeds)
-        return results
+        return self._session.run(None, feeds)
 
     def run_bound(self, feeds: Mapping[str, Any], outputs: Mapping[str, Any]) -> Sequence[Any]:
         binding = self._session.io_binding()
@@ -118,12 +116,10 @@ class _Opened:
         for name, place in outputs.items():
             binding.bind_output(name, place)
         self._session.run_with_iobinding(binding)
-        results: list[Any] = binding.get_outputs()
-        return results
+        return binding.get_outputs()
 
     def update_weights(self, weights: Mapping[str, Any]) -> Mapping[str, str]:
-        outcome: Mapping[str, str] = self._session.update_weights(weights)
-        return outcome
+        return self._session.update_weights(weights)
 
     def operators(self) -> Sequence[Mapping[str, Any]]:
         steps = self._session.plan.steps
@@ -156,7 +152,7 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
         raise CallerError("SGK301", "--selftest takes one backend", hint="doctor NAME --selftest")
     (name,) = arguments.names
     backend = get_backend(name)
-    checks = _chosen(name, checks_of(name), arguments.only)
+    checks = _choose(name, checks_of(name), arguments.only)
     found = backend.probe()
     rows: list[dict[str, Any]] = []
     report.data = {
@@ -168,8 +164,8 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
         "checks": rows,
         "complete": False,
     }
-    made = _made_here if arguments.here else _made_in_children
-    with closing(made(name, checks)) as findings:
+    attempt = _attempt_here if arguments.here else _attempt_in_children
+    with closing(attempt(name, checks)) as findings:
         for row in findings:
             rows.append(row)
             report.note(f"{_MARKS[row['status']]:4}  {row['name']}: {row['text']}")
@@ -188,7 +184,7 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK if ok > len(untried) and not failed else ExitCode.CHECK_FAILED
 
 
-def _chosen(
+def _choose(
     backend: str, checks: Sequence[SelfCheck], only: Sequence[str]
 ) -> list[tuple[int, SelfCheck]]:
     names = [check.name for check in checks]
@@ -208,14 +204,14 @@ def _chosen(
     return [(at, one) for at, one in enumerate(checks) if not only or one.name in only]
 
 
-def _made_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Generator[dict[str, Any]]:
+def _attempt_here(name: str, checks: Sequence[tuple[int, SelfCheck]]) -> Generator[dict[str, Any]]:
     """Make checks in this process, for a debugger; none has a limit."""
     bench = Bench(name)
     for place, _ in checks:
         yield bench.attempt(place)
 
 
-def _made_in_children(
+def _attempt_in_children(
     name: str, checks: Sequence[tuple[int, SelfCheck]]
 ) -> Generator[dict[str, Any]]:
     """Make checks in a process that is replaced after a failure, which a GPU may not survive."""

@@ -80,14 +80,10 @@ def bench(
     with tempfile.TemporaryDirectory(prefix="subgraphkit-bench-") as folder, ExitStack() as stack:
         fed = random_feeds(bind(source, **settings)) if feeds is None else feeds
         store_values(fed, Path(folder) / "feeds")
-        job = {
-            "model": file_of(source, Path(folder)),
-            "feeds": os.fspath(Path(folder) / "feeds"),
-            "settings": settings,
-            "threads": schedule.threads,
-        }
-        extensions = ExtensionManager(resolve(), Path(str(job["model"])).name)
-        heard = extensions.hearing(progress)
+        model, place = file_of(source, Path(folder)), os.fspath(Path(folder) / "feeds")
+        told = {"settings": settings, "threads": schedule.threads}
+        job = {"model": model, "feeds": place, **told}
+        heard = ExtensionManager(resolve(), Path(model).name).hearing(progress)
 
         def tell(phase: str, done: int, total: int, message: str = "") -> None:
             heard.check()
@@ -96,15 +92,15 @@ def bench(
         entries = []
         for number, one in enumerate(backends):
             tell("binding", number, len(backends), one or "as configured")
-            place = Path(folder) / str(number)
-            entry = stack.enter_context(BenchEntry(one, job, place, schedule))
+            own = Path(folder) / str(number)
+            entry = stack.enter_context(BenchEntry(one, job, own, schedule))
             entry.bind()  # alone, so nobody is disturbed
             if entry.facts.get("warning"):
                 PLACEMENT_LOG.warning("%s", entry.facts["warning"])
             entries.append(entry)
         _run(entries, schedule, tell)
-        model = next((one.facts["model"] for one in entries if "model" in one.facts), "")
-        return Benchmark(model, schedule, tuple(_all_measured(entries, tolerance)))
+        name = next((one.facts["model"] for one in entries if "model" in one.facts), "")
+        return Benchmark(name, schedule, tuple(_all_measured(entries, tolerance)))
 
 
 def file_of(source: Any, folder: Path) -> str:
@@ -164,12 +160,6 @@ def _all_measured(
 def _shares(entry: BenchEntry) -> Iterator[Share]:
     for subgraph in entry.facts["subgraphs"]:
         name = subgraph["id"]
-        seconds = [turn["subgraphs"][name] for turn in entry.turns]
-        parts = [turn["subgraphs"][name] / turn["clocked"] for turn in entry.turns]
-        yield Share(
-            name,
-            subgraph["backend"],
-            subgraph["nodes"],
-            statistics.median(seconds),
-            statistics.median(parts),
-        )
+        seconds = statistics.median(turn["subgraphs"][name] for turn in entry.turns)
+        part = statistics.median(turn["subgraphs"][name] / turn["clocked"] for turn in entry.turns)
+        yield Share(name, subgraph["backend"], subgraph["nodes"], seconds, part)

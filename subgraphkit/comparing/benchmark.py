@@ -223,16 +223,9 @@ def _sections(found: Benchmark) -> Iterator[Section]:
     yield _candidates(found)
     yield _further(found)
     shares = [
-        (
-            one.selection,
-            share.subgraph,
-            share.backend,
-            share.nodes,
-            share.seconds * 1e3,
-            share.part * 100,
-        )
+        (one.selection, it.subgraph, it.backend, it.nodes, it.seconds * 1e3, it.part * 100)
         for one in found.measured
-        for share in sorted(one.shares, key=lambda share: -share.seconds)
+        for it in sorted(one.shares, key=lambda share: -share.seconds)
     ]
     columns = ("candidate", "subgraph", "backend", "nodes", "time, ms", "% of the run")
     what = "The rest of a run is the session's own: it checks feeds and hands values over."
@@ -268,10 +261,8 @@ def _verdict(found: Benchmark) -> Iterator[str]:
         if not one.agrees:
             yield f"{one.selection} does not count: its results differ from those of the first."
         elif slower.low <= 1:
-            yield (
-                f"{one.selection} may be as fast: it takes {_words(slower)} as long, a range that "
-                "includes 1."
-            )
+            long = f"{_words(slower)} as long, a range that includes 1"
+            yield f"{one.selection} may be as fast: it takes {long}."
         else:
             yield f"{one.selection} takes {_words(slower)} as long."
 

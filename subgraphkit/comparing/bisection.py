@@ -18,7 +18,6 @@ from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.comparing.verification import bind_both, selection_of, verify_plan
 from subgraphkit.errors import CompileError
 from subgraphkit.finding.opening import declared_tolerances
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import plan
@@ -74,10 +73,9 @@ class Bisection:
     @property
     def summary(self) -> str:
         """What was found, in a few lines for people."""
-        heading = _HEADINGS[self.verdict].format(
-            nodes=_in_short(self.nodes), subgraph=self.subgraph
-        )
-        lines = [heading, *(f"  {printable(fact)}" for fact in self.facts)]
+        words = {"nodes": _in_short(self.nodes), "subgraph": self.subgraph}
+        lines = [_HEADINGS[self.verdict].format(**words)]
+        lines += (f"  {printable(fact)}" for fact in self.facts)
         if self.subgraph:
             whole = counted(self.size, "node")
             lines.append(f"  In {self.subgraph}, {whole}; parts built: {self.builds}")
@@ -211,7 +209,7 @@ def _facts(built: Built | None, tolerance: ToleranceOf) -> tuple[str, ...]:
 
 def _bound_alone(found: Bisection, like: BoundModel) -> BoundModel:
     """Load and bind a part from nothing else than what is written of it."""
-    bound = bind(load(found.model), backend="none")
+    bound = bind(found.model, backend="none")
     return replace(bound, settings=like.settings, extensions=like.extensions)
 
 

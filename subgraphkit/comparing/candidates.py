@@ -14,7 +14,6 @@ from subgraphkit.comparing.messages import crashed, hung
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.opening import declared_tolerances
-from subgraphkit.loading import load
 from subgraphkit.planning import Plan, plan
 from subgraphkit.processes import Child, NoAnswer
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
@@ -89,9 +88,8 @@ class MeasuredCandidate:
 
     def memory(self) -> dict[str, Any]:
         """Return by how much the peak of resident memory is above what was there at first."""
-        peak = peak_bytes()
-        known = peak is not None and self._before is not None
-        return {"bytes": max(0, (peak or 0) - (self._before or 0)) if known else None}
+        peak, before = peak_bytes(), self._before
+        return {"bytes": None if peak is None or before is None else max(0, peak - before)}
 
     def close(self) -> None:
         """Close the session."""
@@ -100,17 +98,12 @@ class MeasuredCandidate:
 
 def _plan_job(job: Mapping[str, Any]) -> Plan:
     settings = {"threads": job["threads"], **job["settings"]}
-    model = load(job["model"], data_roots=settings.get("data_roots"))
     # what another backend has computed in its place is not its own time
-    return plan(bind(model, backend=job["selection"], **settings | {"on_run_error": "raise"}))
+    settings["on_run_error"] = "raise"
+    return plan(bind(job["model"], backend=job["selection"], **settings))
 
 
-_VARIABLES: Final = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "TVM_NUM_THREADS",
-)
+_VARIABLES: Final = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "TVM")]
 """What libraries read to learn how many threads to use, before they start any."""
 
 _PATIENCE_AT_THE_END: Final = 10.0
@@ -158,22 +151,18 @@ class BenchEntry:
         """Call a method of the candidate in its process; return what that returns."""
         if self.failed:
             return {}
+        error: SubgraphkitError
         try:
-            answer = self._process.call(function, *plain, timeout=self._seconds)
+            return self._process.call(function, *plain, timeout=self._seconds) or {}
         except NoAnswer as gone:
-            if gone.code is None:
-                self._fail(hung(self._called, doing, self._seconds))
-            else:
-                self._fail(crashed(self._called, doing, gone.code))
-        except SubgraphkitError as error:
-            self._fail(error)
-        else:
-            return answer or {}
-        return {}
-
-    def _fail(self, error: SubgraphkitError) -> None:
+            error = hung(self._called, doing, self._seconds)
+            if gone.code is not None:
+                error = crashed(self._called, doing, gone.code)
+        except SubgraphkitError as failure:
+            error = failure
         failed = {"code": error.code, "kind": type(error).__name__, "text": str(error)}
         self.failed = {**failed, "printed": self._process.printed()}
+        return {}
 
     def __enter__(self) -> Self:
         """Return the candidate, which is stopped on leaving."""

@@ -129,25 +129,20 @@ class Verification(Paged):
         ]
         yield Table(("what", "value"), [one for one in facts if one[1]])
         if self.outputs:
-            caption = (
+            what = (
                 "RMS and range describe the reference. 'nothing' means that a constant output "
                 "would also pass."
             )
-            rows = [_row(one) for one in self.outputs]
-            yield Table(_COLUMNS, rows, title="Outputs", caption=caption, give=_GIVE)
+            yield Table(_COLUMNS, [*map(_row, self.outputs)], "Outputs", what, give=_GIVE)
         if self.subgraphs:
             yield _drawing(self.subgraphs)
-            yield Table(
-                ("subgraph", "nodes", *_COLUMNS),
-                [
-                    (one.subgraph, one.nodes, *row)
-                    for one in sorted(self.subgraphs, key=lambda one: one.agrees)
-                    for row in _rows(one)
-                ],
-                title=_TITLE,
-                caption="Each subgraph gets the reference's values. Those at fault come first.",
-                give=_GIVE,
-            )
+            parts = [
+                (one.subgraph, one.nodes, *row)
+                for one in sorted(self.subgraphs, key=lambda one: one.agrees)
+                for row in _rows(one)
+            ]
+            what = "Each subgraph gets the reference's values. Those at fault come first."
+            yield Table(("subgraph", "nodes", *_COLUMNS), parts, _TITLE, what, give=_GIVE)
 
     def page_title(self) -> str:
         """Return which backend is compared with which reference."""
@@ -176,11 +171,8 @@ def _named(one: SubgraphFinding) -> str:
 
 
 def _rows(one: SubgraphFinding) -> list[tuple[str | int | float | None, ...]]:
-    failed = (
-        [("", "FAIL", *[None] * (len(_COLUMNS) - 3), one.error.splitlines()[0])]
-        if one.error
-        else []
-    )
+    nothing = [None] * (len(_COLUMNS) - 3)
+    failed = [("", "FAIL", *nothing, one.error.splitlines()[0])] if one.error else []
     return [*failed, *map(_row, one.differences)]
 
 
@@ -205,16 +197,10 @@ def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
         if inherits or not one.agrees:
             spoilt.add(at)
         note = "at fault" if not one.agrees else "right, but fed wrong values" if inherits else ""
-        boxes.append(
-            Box(
-                one.subgraph,
-                "matches the reference" if one.agrees else "at fault",
-                float(one.nodes),
-                note,
-                [("backend", one.backend), ("from", one.first), ("to", one.last)],
-                marked=not one.agrees,
-            )
-        )
+        group = "matches the reference" if one.agrees else "at fault"
+        facts = [("backend", one.backend), ("from", one.first), ("to", one.last)]
+        size, marked = float(one.nodes), not one.agrees
+        boxes.append(Box(one.subgraph, group, size, note, facts, marked=marked))
     sizes = {found.name: found.nbytes for one in subgraphs for found in one.differences}
     arrows = [
         Arrow(source, at, sum(sizes.get(n, 0) for n in one.reads if makers.get(n) == source))

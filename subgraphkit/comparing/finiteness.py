@@ -10,7 +10,6 @@ import numpy.typing as npt
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.verification import admitted, selection_of
 from subgraphkit.ir import Node
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
@@ -48,11 +47,10 @@ class NotFinite:
     def text(self) -> str:
         """What was found, in a few lines for people."""
         if self.node:
-            head = (
-                f"{self.backend}: {self.node} in {self.subgraph} is the first to make {self.kind}"
-            )
-            reads = (f"  reads {one}" for one in self.reads)
-            return "\n".join([head, *reads, *(f"  makes {one}" for one in self.makes)])
+            where = f"{self.node} in {self.subgraph}"
+            lines = [f"{self.backend}: {where} is the first to make {self.kind}"]
+            lines += (f"  reads {one}" for one in self.reads)
+            return "\n".join([*lines, *(f"  makes {one}" for one in self.makes)])
         if self.outputs:
             return (
                 f"{self.backend}: not finite: {', '.join(self.outputs)}; but no node makes it of "
@@ -84,8 +82,7 @@ def find_not_finite(
     Raises:
         SubgraphkitError: Whatever a step of the road raises.
     """
-    model = load(source, data_roots=settings.get("data_roots"))
-    bound = bind(model, backend=backend, **settings | {"on_run_error": "raise", "checked": False})
+    bound = bind(source, backend=backend, **settings | {"on_run_error": "raise", "checked": False})
     with Session(bound) as session:
         home_of = session.partitioning.home_of
         results = dict(zip(bound.outputs, session.run(None, feeds), strict=True))
@@ -127,8 +124,8 @@ def _first(bound: BoundModel, feeds: Mapping[str, Any]) -> int | None:
             node = bound.producers[name]
             read = [marks.get(one, (False, False)) for one in bound.read_by(node)]
             nan, infinite = marks[name]
-            has_nan, has_infinite = any(one[0] for one in read), any(one[1] for one in read)
-            if (nan and not has_nan) or (infinite and not (has_nan or has_infinite)):
+            has_nan = any(one[0] for one in read)
+            if (nan and not has_nan) or (infinite and not any(map(any, read))):
                 return node
     return None
 

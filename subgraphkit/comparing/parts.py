@@ -150,7 +150,7 @@ class PartSearch:
         """Build a part and hold it against the reference."""
         self._progress.check()
         self.builds += 1
-        most = math.ceil(math.log2(len(self._order))) + 2 if len(self._order) > 1 else 2
+        most = math.ceil(math.log2(len(self._order) or 1)) + 2
         count = len(tested.order)
         self._progress("building parts", self.builds, max(most, self.builds), f"{count} nodes")
         try:
@@ -209,13 +209,12 @@ class PartSearch:
         places = [self._places[node] for node in chosen]
         row = self._order[min(places) : max(places) + 1]
         edges = self.graph.adjacency
-        after: set[int] = set()
-        before: set[int] = set()
+        after, before = set(chosen), set(chosen)
         for node in row:
-            if node in chosen or not after.isdisjoint(edges.predecessors(node)):
+            if not after.isdisjoint(edges.predecessors(node)):
                 after.add(node)
         for node in reversed(row):
-            if node in chosen or not before.isdisjoint(edges.successors(node)):
+            if not before.isdisjoint(edges.successors(node)):
                 before.add(node)
         return tuple(node for node in row if node in after and node in before)
 

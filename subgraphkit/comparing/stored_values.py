@@ -140,8 +140,8 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
             made up (SGK197).
     """
     known = (*bound.inputs, *bound.defaults)
-    given = {name: _read(name, Path(path)) for name, path in files.items() if name}
-    given |= _archive(Path(files[""])) if "" in files else {}
+    given: dict[str, _Array] = _read(files[""], "") if "" in files else {}
+    given |= {name: _read(path, name) for name, path in files.items() if name}
     for name in given:
         if name not in known:
             guess = did_you_mean(name, known)
@@ -158,31 +158,30 @@ def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[s
     return {name: feeds[name] for name in known if name in feeds}
 
 
-def _read(name: str, path: Path) -> _Array:
-    trouble = "it holds several arrays, expected one"
+def load_arrays(path: Path) -> _Array | dict[str, _Array]:
+    """Read an array, or several by name; OSError or ValueError if the file cannot be read."""
     try:
-        array = np.load(path, allow_pickle=False)
-        if isinstance(array, np.ndarray):
-            return array
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as opened:  # NumPy leaves it open if it is damaged
+            stored = np.load(opened, allow_pickle=False)
+            return stored if isinstance(stored, np.ndarray) else dict(stored)
+    except (EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(str(error)) from error
+
+
+def _read(path: str, name: str) -> Any:
+    """Read the array of an input, or where it has no name, those of several."""
+    trouble = "it holds several arrays, expected one" if name else "it holds one array"
+    try:
+        found = load_arrays(Path(path))
+        if isinstance(found, np.ndarray if name else dict):
+            return found
+    except (OSError, ValueError) as error:
         trouble = str(error)
-    raise CallerError(
-        "SGK301",
-        f"the file {str(path)!r} for input {name!r} cannot be read: {trouble}",
-        hint="Store an array with numpy.save(path, array).",
-    )
-
-
-def _archive(path: Path) -> dict[str, _Array]:
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
-            return dict(stored)
-    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise CallerError(
-            "SGK301",
-            f"the file {str(path)!r} with inputs cannot be read: {error}",
-            hint="Store arrays with numpy.savez(path, **feeds), by input name.",
-        ) from error
+    what = f"for input {name!r}" if name else "with inputs"
+    one, several = "an array with numpy.save(path, array)", "arrays with numpy.savez(path, **feeds)"
+    hint = f"Store {one}." if name else f"Store {several}, by input name."
+    problem = f"the file {path!r} {what} cannot be read: {trouble}"
+    raise CallerError("SGK301", problem, hint=hint)
 
 
 def _as_typed(array: _Array, type_: Any) -> _Array:

@@ -22,7 +22,6 @@ from subgraphkit.comparing.stored_values import random_feeds
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.ir import BoundGraph
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
@@ -79,13 +78,12 @@ def bind_both(
     ``inlined``: Whether the reference takes the same branches of Ifs as the backends under test,
     and so has every value that they have.
     """
-    model = load(source, data_roots=settings.get("data_roots"))
     # Another backend in its place would hide a fault, and so would a check that ends the run.
     settings |= {"on_run_error": "raise"}
-    tested = bind(model, backend=backend, **settings | {"checked": False})
+    tested = bind(source, backend=backend, **settings | {"checked": False})
     # What was computed at bind is under test as well.
     # Values in a branch that is taken have names in what has it in the place of its If alone.
-    same = tested.inlined if inlined else replace(model, is_edited=True)
+    same = tested.inlined if inlined else replace(tested.model, is_edited=True)
     apart = {"fold": False, "on_fallback": "ok", "require": {}}  # no demand is on the reference
     trusted = bind(same, backend=reference, **settings | apart)
     return tested, trusted

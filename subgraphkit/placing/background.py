@@ -81,9 +81,7 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
     settings = bound.settings
     is_held_to = settings.require or settings.on_fallback == "error"
     if is_held_to or configured(settings, constraints) is not None:
-        _logger.info(
-            "what is demanded of the placement holds from the first run on: nothing starts"
-        )
+        _logger.info("what is demanded of the placement holds from the first run: nothing starts")
         return None
     placement = find_placement(bound, settings)
     if placement is not None:
@@ -101,11 +99,8 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
         found = partitioning if takes_all or found is None else found
         if takes_all:
             break
-    if found is None:
-        return None
     # Nobody asked for this placement, so there is nothing to be reported of it.
-    found = replace(found, named={})
-    return plan(found)
+    return None if found is None else plan(replace(found, named={}))
 
 
 class BackgroundBuild:
@@ -243,14 +238,10 @@ def prove_beside_runs(session: Session, proofs: Proofs) -> None:
 def _settle(session: Session, proofs: Proofs) -> None:
     if session._closed or session.weight_versions:  # noqa: SLF001 (as above)
         return
-    steps = [
-        ProofStep(
-            step.subgraph,
-            step.operator,
-            *(() if step.operator.traits.thread_safe else (step.lock,)),
-        )
-        for step in session.plan.steps
-    ]
+    steps = []
+    for step in session.plan.steps:
+        lock = () if step.operator.traits.thread_safe else (step.lock,)
+        steps.append(ProofStep(step.subgraph, step.operator, *lock))
     proofs.settle(steps)
 
 

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise, product
-from operator import attrgetter
+from itertools import combinations, groupby, pairwise, product
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -131,17 +131,12 @@ def few_switches(
     }
     found: list[tuple[float, tuple[str, ...]]] = []
     for switches in range(min(_MOST_SWITCHES, count - 1) + 1):
-        orders = [
-            one
-            for one in product(names, repeat=switches + 1)
-            if all(a != b for a, b in pairwise(one))
-        ]
+        every = product(names, repeat=switches + 1)
+        orders = [one for one in every if all(a != b for a, b in pairwise(one))]
         for cuts in combinations(range(1, count), switches):
+            ends = [*pairwise((0, *cuts, count))]
             for order in orders:
-                own = [
-                    (one, a, b)
-                    for one, (a, b) in zip(order, pairwise((0, *cuts, count)), strict=True)
-                ]
+                own = [(one, a, b) for one, (a, b) in zip(order, ends, strict=True)]
                 taken = sum(map(spans.__getitem__, own))
                 taken += sum(max(map(passing.__getitem__, two)) for two in pairwise(order))
                 if taken < math.inf:
@@ -151,13 +146,11 @@ def few_switches(
 
 def name_choice(choice: Sequence[str]) -> str:
     """Return who has which regions, such as ``onednn 1-3, numpy 4``."""
-    runs: list[list[Any]] = []
-    for at, name in enumerate(choice, start=1):
-        if runs and runs[-1][0] == name:
-            runs[-1][2] = at
-        else:
-            runs.append([name, at, at])
-    return ", ".join(f"{name} {a}-{b}" if a < b else f"{name} {a}" for name, a, b in runs)
+    runs = []
+    for name, run in groupby(enumerate(choice, start=1), key=itemgetter(1)):
+        (first, _), *rest = run
+        runs.append(f"{name} {first}-{rest[-1][0]}" if rest else f"{name} {first}")
+    return ", ".join(runs)
 
 
 _MOST_REGIONS: Final = 16
@@ -201,13 +194,13 @@ class Compositions:
         So every region is timed on every backend inside of the running whole, and cut where it
         would be cut, with two sessions per backend.
         """
-        opened = []
+        pair = []
         for start in (0, 1):
             places = range(len(self.regions))
             assignment = tuple(name if at % 2 == start else self.base for at in places)
-            label = f"regions on {name}"
-            opened.append(self._run.opened(label, self._placed(assignment), clocked=True))
-        pair = [one for one in opened if one is not None]
+            placement = self._placed(assignment)
+            one = self._run.opened(f"regions on {name}", placement, clocked=True)
+            pair += [one] if one is not None else []
         for turn in range(_TURNS):
             self._run.take_turns(pair, turn)
         for one in pair:
@@ -256,13 +249,8 @@ class Compositions:
                 yield (name,) * len(self.regions)
 
     def _costs(self, pick: Callable[[Interval, str], float]) -> list[dict[str, float]]:
-        return [
-            {
-                name: pick(interval(taken), name)
-                for name, taken in self._samples.get(region.kind, {}).items()
-            }
-            for region in self.regions
-        ]
+        known = [self._samples.get(region.kind, {}).items() for region in self.regions]
+        return [{name: pick(interval(taken), name) for name, taken in one} for one in known]
 
     def rows(self, chosen: Partitioning) -> Iterator[dict[str, Any]]:
         """Yield a row for every kind that was measured, with the backends that have it now."""
@@ -337,9 +325,8 @@ class ShorterFloats:
         whole = run.opened(self._label, placement, max_error=math.inf)
         if whole is None or whole.error <= run.max_error:
             return whole
-        run.out[self._label] = (
-            f"relative error {whole.error:.2g} as a whole, more than {run.max_error:g}"
-        )
+        text = f"relative error {whole.error:.2g} as a whole, more than {run.max_error:g}"
+        run.out[self._label] = text
         run.take_turns([whole], 0)
         whole.close()
         regions = cut_regions(run.bound, run.weights, _MOST_SHORTENED)

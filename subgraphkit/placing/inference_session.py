@@ -100,8 +100,8 @@ class InferenceSession(ImprovingSession):
         if is_folder(call.source):
             files = bundling.BundleFiles(Path(call.source), trust=call.trust)
             call.require(files.digest)
-            given = call.backend, call.shapes, call.options, call.settings, call.constraints
-            super().__init__(bundling.open_bundle(files, bundling.BundleCall(*given)))
+            given = call.backend, call.shapes, call.options, call.constraints
+            super().__init__(bundling.open_bundle(files, *given, **call.settings))
             self._bundle = files.digest
             return
         bound, progress = bound_by(call)
@@ -327,17 +327,17 @@ class SessionSpec:
         Raises:
             SubgraphkitError: As ``open``; who asks next tries again.
         """
-        session = _OPENED.sessions.get(self._key)
+        session = _OPENED.get(self._key)
         if session is None or session._closed:  # noqa: SLF001 (of the same module)
-            with _OPENED.locks.setdefault(self._key, threading.Lock()):
-                session = _OPENED.sessions.get(self._key)
+            with _LOCKS.setdefault(self._key, threading.Lock()):
+                session = _OPENED.get(self._key)
                 if session is None or session._closed:  # noqa: SLF001 (of the same module)
-                    session = _OPENED.sessions[self._key] = self.open(root=root)
+                    session = _OPENED[self._key] = self.open(root=root)
         return session
 
     def release(self) -> None:
         """Close the session that ``get`` returns, if it is open; who has it can run it no more."""
-        session = _OPENED.sessions.pop(self._key, None)
+        session = _OPENED.pop(self._key, None)
         if session is not None:
             session.close()
 
@@ -377,19 +377,10 @@ class SessionSpec:
         return read, (self._text,)
 
 
-class _Opened:
-    """The sessions of this process that specs opened, by the key of the spec."""
+_OPENED: Final[dict[str, InferenceSession]] = {}
+"""The sessions of this process that specs opened, by the key of the spec."""
+_LOCKS: Final[dict[str, threading.Lock]] = {}
 
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        """Begin anew, in a forked child; what was opened is kept alive by ``running.gate``."""
-        self.sessions: dict[str, InferenceSession] = {}
-        self.locks: dict[str, threading.Lock] = {}
-
-
-_OPENED: Final = _Opened()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_OPENED.renew)
+if hasattr(os, "register_at_fork"):  # what was opened is kept alive by ``running.gate``
+    os.register_at_fork(after_in_child=_OPENED.clear)
+    os.register_at_fork(after_in_child=_LOCKS.clear)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
@@ -143,8 +144,7 @@ class Candidate:
 
     def own_part(self, name: str, feeds: Mapping[str, Any]) -> float:
         """Return the part of a run that a backend takes, without what others run for it."""
-        profile = self.session.profile(1, inside=False)
-        with profile:
+        with self.session.profile(1, inside=False) as profile:
             self.run(feeds)
         homes = {one.id: one.backend for one in self.partitioning.subgraphs}
         taken = profile.subgraph_seconds
@@ -159,9 +159,8 @@ class Candidate:
 
     def taken(self, name: str) -> frozenset[int]:
         """Return the nodes that a backend runs."""
-        divided = self.partitioning
-        own = [one.nodes for one in divided.subgraphs if one.backend == name]
-        return frozenset(node for nodes in own for node in nodes)
+        own = (one.nodes for one in self.partitioning.subgraphs if one.backend == name)
+        return frozenset(chain.from_iterable(own))
 
     def first_cause(self, name: str) -> str:
         """Return why a backend takes no node, in words."""
@@ -190,8 +189,7 @@ class Candidate:
             return
         for name, spent in profile.subgraph_seconds.items():
             self._steps.setdefault(name, []).append(spent)
-        outside = sum(row.seconds for row in profile.rows if row.kind == "hand-over")
-        self._outside.append(outside)
+        self._outside.append(sum(row.seconds for row in profile.rows if row.kind == "hand-over"))
 
     def node_turns(self, weights: Mapping[int, float]) -> list[dict[int, float]]:
         """Return each node's time in each turn: its part, by weight, of its subgraph's."""
@@ -277,15 +275,11 @@ class TuningRun:
         backends = {name: dict(self.options.get(name, {})) for name in nodes}
         for name, precision in precisions.items():
             backends[name]["precision"] = precision
-        return Placement(
-            backends=backends,
-            nodes={
-                name: tuple(first_output(self.bound, node) for node in several)
-                for name, several in nodes.items()
-            },
-            circumstances=self._holds,
-            figures={},
-        )
+        named = {
+            name: tuple(first_output(self.bound, node) for node in several)
+            for name, several in nodes.items()
+        }
+        return Placement(backends=backends, nodes=named, circumstances=self._holds, figures={})
 
     def opened(
         self, label: str, placement: Placement, *, clocked: bool = False, max_error: float = 0.0
@@ -332,7 +326,7 @@ class TuningRun:
 
     def _wrong(self, one: Candidate) -> str:
         wrong = "" if self._expected is None else one.difference(one.results, self._expected)
-        return f"out, because its results differ: {wrong}" if wrong else ""
+        return wrong and f"out, because its results differ: {wrong}"
 
     def _is_out(self, one: Candidate, why: str) -> bool:
         if why:
@@ -388,13 +382,6 @@ def _alone(bound: BoundModel, placement: Placement) -> BoundModel:
     settings = bound.settings
     named = {settings.fallback, *placement.backends}
     options = {name: one for name, one in settings.option_sources.items() if name in named}
-    alone = replace(
-        settings,
-        option_sources=options,
-        on_run_error="raise",
-        on_compile_error="raise",
-        on_fallback="ok",
-        require={},
-    )
-    extensions = ExtensionManager(alone, bound.model.name)
-    return replace(bound, settings=alone, extensions=extensions)
+    raising: Any = {"on_run_error": "raise", "on_compile_error": "raise"}
+    alone = replace(settings, option_sources=options, on_fallback="ok", require={}, **raising)
+    return replace(bound, settings=alone, extensions=ExtensionManager(alone, bound.model.name))

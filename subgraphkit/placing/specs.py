@@ -17,8 +17,8 @@ from subgraphkit.configuration.demands import Pin
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import CallerError, ConfigError
 from subgraphkit.finding.catalogue import declared_options
-from subgraphkit.ir import Subgraph
 from subgraphkit.loading import load
+from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints
 from subgraphkit.partitioning.constraints import configured, listed_selectors
 from subgraphkit.running.messages import OPEN_A_FILE, no_spec
@@ -79,10 +79,8 @@ class OpenCall(NamedTuple):
     def require_plain(self) -> "OpenCall":
         """Return the call if source and progress can be sent; else CallerError (SGK192)."""
         if isinstance(self.source, type):
-            raise no_spec(
-                f"its source is {self.source.__name__}, and other processes read files",
-                OPEN_A_FILE,
-            )
+            problem = f"its source is {self.source.__name__}, and other processes read files"
+            raise no_spec(problem, OPEN_A_FILE)
         if isinstance(self.progress, type):
             raise no_spec("progress is a function", "Give a word, such as progress='log'.")
         return self
@@ -109,30 +107,28 @@ def is_folder(source: Any) -> bool:
 def bound_by(call: OpenCall) -> tuple[BoundModel, ShownAs]:
     """Load and bind the model of a call; return how its progress is shown as well.
 
-    Raises:
-        CallerError: It is not the model that is wanted (SGK194).
-        SubgraphkitError: As ``load`` and ``bind``.
+    CallerError (SGK194) if it is not the model that is wanted; else as ``load`` and ``bind``.
     """
-    settings = call.settings
-    roots, limits = settings.get("data_roots"), settings.get("limits")
-    model = load(call.source, data_roots=roots, limits=limits)
+    source, progress = call.source, call.progress
     if call.digest:
-        call.require(None if model.folders is None else model.folders.digest())
-    progress = call.progress
-    how: Any = {} if progress is None or callable(progress) else {"progress": progress}
-    backend = call.backend
-    if isinstance(call.source, Subgraph) and backend is None:
-        backend = call.source.backend
-    bound = bind(model, call.shapes, backend=backend, options=call.options, **settings, **how)
+        source = _load(call)
+        call.require(None if source.folders is None else source.folders.digest())
+    told: Any = {} if progress is None or callable(progress) else {"progress": progress}
+    told |= {**call.settings, "backend": call.backend, "options": call.options}
+    bound = bind(source, call.shapes, **told)
     return bound, bound.settings.progress if progress is None else progress
+
+
+def _load(call: OpenCall) -> Model:
+    roots, limits = call.settings.get("data_roots"), call.settings.get("limits")
+    return load(call.source, data_roots=roots, limits=limits)
 
 
 def digest_of(call: OpenCall) -> str | None:
     """Digest the model or bundle of a call; None if it may change; raises as ``load``."""
     if is_folder(call.source):
         return bundling.BundleFiles(Path(call.source), trust=call.trust).digest
-    roots, limits = call.settings.get("data_roots"), call.settings.get("limits")
-    folders = load(call.source, data_roots=roots, limits=limits).folders
+    folders = _load(call).folders
     return None if folders is None else folders.digest()
 
 
@@ -200,14 +196,12 @@ def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[
     demands = configured(settings, constraints)
     if demands is None:
         return {}
-    pairs: dict[str, list[tuple[Any, str]]] = {
-        "pin": list(demands.pins.items()),
-        "keep_off": [
-            (node, one)
-            for one, several in demands.exclusions.items()
-            for node in listed_selectors(several)
-        ],
-    }
+    kept_off = [
+        (node, one)
+        for one, several in demands.exclusions.items()
+        for node in listed_selectors(several)
+    ]
+    pairs: dict[str, list[Any]] = {"pin": [*demands.pins.items()], "keep_off": kept_off}
     for node, backend in (*pairs["pin"], *pairs["keep_off"]):
         if not isinstance(node, str | int):
             raise no_spec(
@@ -259,9 +253,9 @@ def located(name: str, root: Path | None) -> Path:
     """
     if root is None:
         return Path(name)
-    return next(
-        (one for one in (root / name, root / PurePath(name).name) if one.exists()), root / name
-    )
+    by_last_name = root / PurePath(name).name
+    is_moved = by_last_name.exists() and not (root / name).exists()
+    return by_last_name if is_moved else root / name
 
 
 def _unreadable(problem: str, fix: str = "") -> ConfigError:

@@ -155,10 +155,10 @@ def _answer(figures: Mapping[str, Any]) -> Iterator[str]:
     if not figures["complete"]:
         yield "Measuring was stopped early, so this is the best so far."
     if figures["busy"]:
-        kept = "It is kept, as you asked" if figures["kept"] else "It is not kept (keep it: --keep)"
+        busy = f"{figures['busy']:.0%} of the processors while this was measured"
+        yield f"Other programs took {busy}."
         yield (
-            f"Other programs took {figures['busy']:.0%} of the processors while this was measured. "
-            f"{kept}."
+            "It is kept, as you asked." if figures["kept"] else "It is not kept (keep it: --keep)."
         )
 
 
@@ -300,10 +300,9 @@ def _precisions(opened: Sequence[Backend], run: TuningRun) -> dict[str, tuple[st
 
 def _divided_now(bound: BoundModel, run: TuningRun, settings: ResolvedConfig) -> Placement | None:
     """Return the placement that ``auto`` predicts; None if no backend takes the model."""
+    undemanding = replace(settings, on_fallback="ok", require={})
     try:
-        divided = partition(
-            replace(bound, settings=replace(settings, on_fallback="ok", require={}))
-        )
+        divided = partition(replace(bound, settings=undemanding))
     except SubgraphkitError:
         return None
     nodes: dict[str, list[int]] = {}

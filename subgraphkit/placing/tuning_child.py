@@ -15,7 +15,6 @@ from subgraphkit.comparing.stored_values import restore_values
 from subgraphkit.configuration.config import plain_options, plain_settings, plain_value
 from subgraphkit.configuration.selection import AUTO
 from subgraphkit.errors import CallerError, describe_exception
-from subgraphkit.loading import load
 from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints, Partitioning, partition
@@ -166,18 +165,12 @@ class BackgroundTuning:
 def measure_placement(job: Mapping[str, Any]) -> Any:
     """Measure a model beside the run of others; return the placement, as JSON has it.
 
-    ``job``: The ``model``, its ``shapes``, ``options`` and ``settings``, and perhaps the folder of
-    its ``feeds``.
+    ``job``: The ``model``, its ``shapes``, ``options`` and ``settings``; a benchmark adds the
+    folder of its ``feeds``.
     """
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
-    settings = job["settings"]
-    bound = bind(
-        load(job["model"], data_roots=settings.get("data_roots")),
-        job["shapes"],
-        backend=AUTO,
-        options=job["options"],
-        **settings,
-    )
+    told = {**job["settings"], "backend": AUTO, "options": job["options"]}
+    bound = bind(job["model"], job["shapes"], **told)
     feeds = restore_values(Path(job["feeds"])) if "feeds" in job else None
     return tune(bound, seconds=bound.settings.tune_seconds, feeds=feeds).placement.to_json()

@@ -249,12 +249,11 @@ class TuningLoop:
         single, work = self._single, self._compositions
         if single is None or not work.handing:
             return
-        whole = {
-            name: one for name, one in self._alone.items() if one is single or self._is_whole(one)
-        }
+        alone = self._alone.items()
+        whole = {name: one for name, one in alone if one is single or self._is_whole(one)}
         work.composed |= {(name,) * len(work.regions): one for name, one in whole.items()}
-        alone = {name: one.median for name, one in whole.items()}
-        several = list(work.compose(alone, lambda: self._run.left() > 2 * self._reserve()))
+        medians = {name: one.median for name, one in whole.items()}
+        several = list(work.compose(medians, lambda: self._run.left() > 2 * self._reserve()))
         self._best = self._duel([single, *self._near, *several], "comparing compositions")
 
     def _exchange_regions(self) -> None:
@@ -336,15 +335,10 @@ class TuningLoop:
             raise InternalError("no backend has taken a turn")
         if best.failed:
             raise self._run.nobody()
-        several = (
-            *self._lasting.values(),
-            *self._alone.values(),
-            *self._short,
-            *self._compositions.composed.values(),
-        )
+        several = [*self._lasting.values(), *self._alone.values(), *self._short]
+        several += self._compositions.composed.values()
         ran = [one for one in several if one.turns and not one.failed]
         rows = {one.label: self._row(one) for one in sorted(ran, key=_MEDIAN)}
-        busy = self._run.busy_part()
         figures = {
             "complete": self._complete,
             "spent": round(time.monotonic() - self._run.began, 3),
@@ -355,7 +349,7 @@ class TuningLoop:
             "ratio": list(self._to_single(best, single)),
             "error": best.error,
             "max_error": self._run.max_error,
-            "busy": round(busy, 3),
+            "busy": round(self._run.busy_part(), 3),
             "candidates": list(rows.values()),
             "out": self._run.out,
             "regions": list(self._compositions.rows(best.partitioning)),
@@ -378,7 +372,7 @@ class TuningLoop:
         return {
             "label": one.label,
             "seconds": list(interval(one.turns)),
-            "ratio": list(against) if against is not None else None,
+            "ratio": against and list(against),
             "error": one.error,
             "subgraphs": len(one.partitioning.subgraphs),
         }

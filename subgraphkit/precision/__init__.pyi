@@ -15,8 +15,6 @@ from .models import Range as Range
 from .models import Ranges as Ranges
 from .models import Rewriting as Rewriting
 from .models import content_hash as content_hash
-from .models import is_calibration_cache as is_calibration_cache
-from .models import read_calibration_cache as read_calibration_cache
 from .models import rewrite as rewrite
 from .search import PrecisionSearch as PrecisionSearch
 from .search import precision_search as precision_search

@@ -1,8 +1,8 @@
 """The accuracy of a rewritten model against its original, over the batches given."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,11 @@ import numpy.typing as npt
 
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf, tolerance_for
-from subgraphkit.binding import BoundModel, bind
+from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.ir import BoundGraph
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
-from subgraphkit.running import Session
 from subgraphkit.running.tapping import tap_groups, tapped_session
 from subgraphkit.texts import aligned
 from subgraphkit.types import DataType
@@ -261,21 +259,21 @@ def measure_accuracy(
         CallerError: There is no batch, or no floating point output to compare (SGK234).
         SubgraphkitError: Whatever a step of the road raises.
     """
-    roots = settings.get("data_roots")
-    pair = [load(one, data_roots=roots) for one in (original, rewritten)]
-    bounds = [bind(model, backend=backend, **settings) for model in pair]
+    bounds = [bind(one, backend=backend, **settings) for one in (original, rewritten)]
     outputs = floating_outputs(bounds[0])
     inner = [name for name in _common(bounds) if name not in outputs] if values else []
     progress, done = bounds[0].extensions.hearing(progress), 0
     total = len(batches) if isinstance(batches, Sized) else None
     # outputs by themselves: libraries fuse across values that nobody looks at
-    with _sessions(bounds, [outputs, *tap_groups(bounds[0], inner, lambda name: (name,))]) as pairs:
-        tested = pairs[0][2]
+    groups = [outputs, *tap_groups(bounds[0], inner, lambda name: (name,))]
+    with ExitStack() as stack:
+        sessions = [[stack.enter_context(tapped_session(b, g)) for b in bounds] for g in groups]
+        tested = sessions[0][1]
         declared = declared_tolerances(tested.partitioning.backends, tested.graph.settings)
         sums = {name: Sums(tolerance=declared.tolerance_for) for name in (*inner, *outputs)}
         for done, feeds in enumerate(batches, 1):
-            for names, one, other in pairs:
-                results = one.run(None, feeds), other.run(None, feeds)
+            for names, pair in zip(groups, sessions, strict=True):
+                results = [one.run(None, feeds) for one in pair]
                 for name, right, found in zip(names, *results, strict=True):
                     sums[name].add(right, found)
                 del results
@@ -305,18 +303,6 @@ def floating_outputs(bound: BoundGraph) -> list[str]:
     return found
 
 
-@contextmanager
-def _sessions(
-    bounds: Sequence[BoundModel], groups: Iterable[list[str]]
-) -> Iterator[list[tuple[list[str], Session, Session]]]:
-    with ExitStack() as stack:
-        pairs = []
-        for names in filter(None, groups):
-            one, other = (stack.enter_context(tapped_session(b, names)) for b in bounds)
-            pairs.append((names, one, other))
-        yield pairs
-
-
 def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[LayerAccuracy]:
     """Find the nodes that add error, the one that adds most first.
 
@@ -337,12 +323,9 @@ def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[Layer
         endless.update(one.name for one in known if math.isinf(one.max_abs))
         born = math.inf if breaks else worst.noise - entering
         if born > 0:
-            label = table.names[node] or worst.name
-            entered = _decibels(entering)
+            about = table.names[node] or worst.name, table.op_types[node], worst.name
             left = -math.inf if breaks else _decibels(worst.noise)
-            layers.append(
-                LayerAccuracy(label, table.op_types[node], worst.name, born, left, entered)
-            )
+            layers.append(LayerAccuracy(*about, born, left, _decibels(entering)))
     return sorted(layers, key=lambda one: -one.born)
 
 

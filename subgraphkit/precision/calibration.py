@@ -14,7 +14,6 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.rewriting import Range, Ranges, content_hash
 from subgraphkit.rewriting.records import check_word
@@ -104,9 +103,8 @@ class Histogram:
     def _count(self, sizes: npt.NDArray[np.float64]) -> None:
         nonzero = sizes[sizes > 0]
         self.zeros += sizes.size - nonzero.size
-        sizes = nonzero
-        if sizes.size:
-            places = np.minimum((sizes * (BINS / self.limit)).astype(np.int64), BINS - 1)
+        if nonzero.size:
+            places = np.minimum((nonzero * (BINS / self.limit)).astype(np.int64), BINS - 1)
             self.counts += np.bincount(places, minlength=BINS)
 
     def _reach(self, largest: float) -> None:
@@ -218,19 +216,16 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
         SubgraphkitError: Whatever a step of the road raises.
     """
     check_method(method, percentile)
-    model = load(source, data_roots=settings.get("data_roots"))
-    bound = bind(model, settings.pop("shapes", None), backend=backend, **settings)
+    bound = bind(source, backend=backend, **settings)
     progress = bound.extensions.hearing(progress)
     names = _wanted(bound, values)
     seen = {name: Histogram() for name in names}
     unbounded: set[str] = set()
     total = len(batches) if isinstance(batches, Sized) else None
     with ExitStack() as stack:
-        made = [name for name in names if name in bound.producers]
-        sessions = [
-            stack.enter_context(tapped_session(bound, group))
-            for group in tap_groups(bound, made, lambda name: (name,))
-        ]
+        inner = [name for name in names if name in bound.producers]
+        groups = tap_groups(bound, inner, lambda name: (name,))
+        sessions = [stack.enter_context(tapped_session(bound, one)) for one in groups]
         done = 0
         for done, feeds in enumerate(batches, 1):
             for name, array in _values(sessions, names, feeds, done):
@@ -240,14 +235,14 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     if not done:
         raise CallerError("SGK234", "there is no batch to calibrate with")
     if unbounded:
-        told = f"{len(unbounded)} values were infinite and have no range: {sorted(unbounded)[:5]}"
-        warnings.warn(SubgraphkitWarning(told), stacklevel=2)
+        text = f"{len(unbounded)} values were infinite and have no range: {sorted(unbounded)[:5]}"
+        warnings.warn(SubgraphkitWarning(text), stacklevel=2)
     found = {
         name: _range(one, method, percentile)
         for name, one in seen.items()
         if name not in unbounded and one.samples
     }
-    return Ranges(found, content_hash(model))
+    return Ranges(found, content_hash(bound.model))
 
 
 def _wanted(bound: BoundGraph, values: Sequence[str] | None) -> list[str]:
@@ -258,9 +253,8 @@ def _wanted(bound: BoundGraph, values: Sequence[str] | None) -> list[str]:
         return known
     for name in values:
         if name not in known:
-            raise CallerError(
-                "SGK231", f"there is no float32 value {name!r} that is not constant in the model"
-            )
+            missing = f"there is no float32 value {name!r} that is not constant in the model"
+            raise CallerError("SGK231", missing)
     return list(dict.fromkeys(values))
 
 

@@ -16,7 +16,6 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.precision.accuracy import AccuracyReport, LayerAccuracy, measure_accuracy
 from subgraphkit.rewriting import Precision, Ranges, Rewriting, rewrite
@@ -109,8 +108,8 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
             hint="Pass a list of batches.",
         )
     settings = {"backend": "numpy", **settings}
-    model = load(source, data_roots=settings.get("data_roots"))
-    bound = bind(model, **settings)
+    bound = bind(source, **settings)
+    model = bound.model
     progress = bound.extensions.hearing(progress)
     tried: list[PrecisionSearch] = []
     order: Sequence[str] = ()

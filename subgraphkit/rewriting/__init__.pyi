@@ -1,8 +1,6 @@
 from .ranges import Range as Range
 from .ranges import Ranges as Ranges
 from .ranges import content_hash as content_hash
-from .ranges import is_calibration_cache as is_calibration_cache
-from .ranges import read_calibration_cache as read_calibration_cache
 from .records import KEPT_CODES as KEPT_CODES
 from .records import HighPrecision as HighPrecision
 from .records import Kept as Kept

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,11 +27,7 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Constants taken out of a model.
-
-    Attributes:
-        outside: Names of those whose data the caller holds beside the model.
-    """
+    """Constants taken out of a model; ``outside``: those whose data the caller holds beside it."""
 
     large: Mapping[str, Initializer]
     outside: frozenset[str]
@@ -136,23 +133,21 @@ class Draft:
 
     def finish(self) -> tuple[onnx.ModelProto, dict[str, _Array]]:
         """Put the model together again; return it and the data that stays outside."""
-        model = onnx.ModelProto()
-        model.CopyFrom(self.frame)
-        read = self.readers()
+        model, read = deepcopy(self.frame), self.readers()
         nodes = [
             node
             for node in self.nodes
             if node.op_type != "Constant" or any(read[value] for value in node.output)
         ]
         model.graph.node.extend(nodes)
-        made = {value for node in nodes for value in node.output}
+        computed = {value for node in nodes for value in node.output}
         listed = {value.name for value in model.graph.input}
         data: dict[str, _Array] = {}
         # in the order of first use, so that writing anew what was written changes nothing
         used = dict.fromkeys(value for node in nodes for value in node.input)
         used.update(dict.fromkeys(self.constants))
         for name in (value for value in used if value in self.constants):
-            if name in made or not (read[name] or name in listed):
+            if name in computed or not (read[name] or name in listed):
                 continue
             constant = self.constants[name]
             if name not in self.outside:
@@ -166,7 +161,7 @@ class Draft:
         model.graph.value_info.extend(
             write_value_info(name, self.types[name])
             for name in known
-            if name in made and self.is_tensor(name)
+            if name in computed and self.is_tensor(name)
         )
         return model, data
 
@@ -216,16 +211,14 @@ def draft_of(skeleton: onnx.ModelProto, stored: Stored) -> Draft:
     types = infer(model, {}, {}).types
     graph = model.graph
     constants = {**graph.constants, **stored.large}
-    frame = onnx.ModelProto()
-    frame.CopyFrom(model.proto)
-    del frame.graph.node[:], frame.graph.initializer[:]
-    inputs = [value for value in frame.graph.input if value.name not in stored.large]
-    del frame.graph.input[:]
-    frame.graph.input.extend(inputs)
+    frame = deepcopy(model.proto)
+    del frame.graph.node[:], frame.graph.initializer[:], frame.graph.input[:]
+    fed = (value for value in model.proto.graph.input if value.name not in stored.large)
+    frame.graph.input.extend(fed)
     captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
     draft = Draft(
         frame=frame,
-        nodes=[_copy_node(model.proto.graph.node[i]) for i in graph.order],
+        nodes=[deepcopy(model.proto.graph.node[i]) for i in graph.order],
         constants={**constants, **graph.defaults},
         types=dict(types),
         pinned=frozenset({*graph.outputs, *captured, *graph.defaults}),
@@ -256,28 +249,20 @@ def _names_in(node: onnx.NodeProto) -> Iterator[str]:
             yield from _names_in(inner)
 
 
-def _copy_node(node: onnx.NodeProto) -> onnx.NodeProto:
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    return copy
-
-
 def _detach_weights(
     model: onnx.ModelProto, weights: Mapping[str, _Array]
 ) -> tuple[onnx.ModelProto, dict[str, Initializer]]:
     """Make inputs of the initializers whose data is outside."""
     away = [t for t in model.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
     found = {t.name: _given_weight(t, weights) for t in away}
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    kept = [t for t in copy.graph.initializer if t.name not in found]
-    del copy.graph.initializer[:]
-    copy.graph.initializer.extend(kept)
-    listed = {value.name for value in copy.graph.input}
-    copy.graph.input.extend(
+    rest = deepcopy(model)
+    del rest.graph.initializer[:]
+    rest.graph.initializer.extend(t for t in model.graph.initializer if t.name not in found)
+    listed = {value.name for value in model.graph.input}
+    rest.graph.input.extend(
         write_value_info(name, one.type) for name, one in found.items() if name not in listed
     )
-    return copy, found
+    return rest, found
 
 
 def _given_weight(tensor: onnx.TensorProto, weights: Mapping[str, _Array]) -> Initializer:

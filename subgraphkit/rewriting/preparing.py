@@ -44,10 +44,10 @@ def make_symmetric(draft: Draft) -> int:
         for value in node.input:
             readers.setdefault(value, []).append(node)
     moved: dict[str, str] = {}
-    made = {node.output[0] for node in unsigned if node.op_type == "QuantizeLinear"}
+    quantized = {node.output[0] for node in unsigned if node.op_type == "QuantizeLinear"}
     for node in unsigned:
         value = node.output[0] if node.op_type == "QuantizeLinear" else node.input[0]
-        if value not in made and (value not in draft.constants or value in draft.pinned):
+        if value not in quantized and (value not in draft.constants or value in draft.pinned):
             raise _refused(node, f"{value!r} is uint8 and no QuantizeLinear makes it")
         _check_readers(node, value, readers, draft)
         _convert(node, points[id(node)], draft, moved)
@@ -135,13 +135,8 @@ def fold_normalisations(draft: Draft) -> int:
 
 def _is_plain(node: onnx.NodeProto, draft: Draft) -> bool:
     fixed = all(name in draft.constants and name not in draft.pinned for name in node.input[1:5])
-    alone = not any(node.output[1:])
-    return (
-        fixed
-        and alone
-        and not attribute(node, "training_mode", 0)
-        and draft.opset() >= _ALWAYS_SPATIAL
-    )
+    is_alone = not any(node.output[1:]) and not attribute(node, "training_mode", 0)
+    return fixed and is_alone and draft.opset() >= _ALWAYS_SPATIAL
 
 
 def _takes_in(node: onnx.NodeProto, draft: Draft) -> bool:
@@ -208,7 +203,7 @@ def opset_wanted(model: onnx.ModelProto, precision: Precision) -> int:
     return wanted if wanted > opset else 0
 
 
-def raised(skeleton: onnx.ModelProto, version: int) -> tuple[onnx.ModelProto, str]:
+def convert_opset(skeleton: onnx.ModelProto, version: int) -> tuple[onnx.ModelProto, str]:
     """Convert a model to a newer version of the operator set.
 
     ``skeleton``: The model, its large weights being inputs, since the converter is slow on weights.

@@ -10,6 +10,7 @@ Source: "Working with Quantized Types" in NVIDIA's TensorRT documentation, and t
 NVIDIA ModelOpt, whose rules for what does not pay are followed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -98,9 +99,8 @@ def _unfit_matrix(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
     if attribute(node, "transA", 0):
         rows = tuple(reversed(rows or ()))
     # one row: every weight is read for one product, so reading them is what takes the time
-    if rows and all(dim == 1 for dim in rows[:-1]):
-        return "small", "a vector times a matrix"
-    return None
+    is_one = rows and all(dim == 1 for dim in rows[:-1])
+    return ("small", "a vector times a matrix") if is_one else None
 
 
 def _unfit_kernel(
@@ -109,17 +109,16 @@ def _unfit_kernel(
     shape, group = draft.array(node.input[1]).shape, attribute(node, "group", 1)
     if precision.kind == "fp8" and np.prod(shape[2:]) > _LARGEST_KERNEL:
         return "kernel", f"a kernel of {list(shape[2:])}"
-    made, read = (shape[0], shape[1] * group)
+    to, read = shape[0], shape[1] * group
     if node.op_type == "ConvTranspose":
-        made, read = shape[1] * group, shape[0]
+        to, read = shape[1] * group, shape[0]
     if group > 1:
-        if made % _MULTIPLE or min(shape[2:], default=1) < _NARROW:
-            return "channels", f"{group} groups, {made} channels, kernel {list(shape[2:])}"
-        return None
+        is_unfit = to % _MULTIPLE or min(shape[2:], default=1) < _NARROW
+        text = f"{group} groups, {to} channels, kernel {list(shape[2:])}"
+        return ("channels", text) if is_unfit else None
     is_first = node.input[0] in {value.name for value in draft.frame.graph.input}
-    if made < _FEW or (read < _FEW and not (is_first and made % _MULTIPLE == 0)):
-        return "channels", f"{read} channels to {made}"
-    return None
+    is_unfit = to < _FEW or (read < _FEW and not (is_first and to % _MULTIPLE == 0))
+    return ("channels", f"{read} channels to {to}") if is_unfit else None
 
 
 def _axis(node: onnx.NodeProto) -> int:
@@ -135,10 +134,9 @@ def _unfit_value(value: str, ranges: Ranges, precision: Precision) -> tuple[str,
         return "range", repr(value)
     if found.threshold < _SMALLEST_THRESHOLD:
         return "constant", repr(value)
-    is_judged = precision.kind == "int8" and found.snr_db is not None
-    if is_judged and found.snr_db is not None and found.snr_db < precision.min_input_snr:
-        return "coarse", f"{value!r} would be held at {found.snr_db:.1f} dB"
-    return None
+    snr = math.inf if found.snr_db is None or precision.kind != "int8" else found.snr_db
+    is_coarse = snr < precision.min_input_snr
+    return ("coarse", f"{value!r} would be held at {snr:.1f} dB") if is_coarse else None
 
 
 def _shortcuts(
@@ -274,17 +272,19 @@ class _Quantizing:
         if (value, -1) not in self._done:
             draft = self.draft
             dtype, most = QUANTIZED[self.kind]
-            scale = np.array(self.thresholds[value] / most, np.float32)
-            names = (
-                draft.store(f"{value}_scale", scale, ""),
-                draft.store(f"{value}_zero_point", np.zeros((), dtype.numpy), ""),
-            )
+            names = self._store_scale(value, np.array(self.thresholds[value] / most, np.float32))
             short = draft.fresh(f"{value}_{self.kind}")
             draft.retype(short, dtype, value)
             node = helper.make_node("QuantizeLinear", [value, *names], [short])
             node.name = draft.fresh(f"quantize_{value}")
-            self._done[value, -1] = self._back(value, short, names, [node])
+            self._done[value, -1] = self._dequantize(value, short, names, [node])
         return self._done[value, -1]
+
+    def _store_scale(self, value: str, scale: _Array) -> tuple[str, str]:
+        """Store a scale, and zero points of 0 to it; return their names."""
+        zero = np.zeros(scale.shape, QUANTIZED[self.kind][0].numpy)
+        point = f"{value}_zero_point"
+        return self.draft.store(f"{value}_scale", scale, ""), self.draft.store(point, zero, "")
 
     def weight(self, value: str, axis: int) -> str:
         """Quantize a weight; return what to read in its place."""
@@ -292,14 +292,11 @@ class _Quantizing:
             draft = self.draft
             array, scale = quantized_weight(draft.array(value), axis, self.kind)
             short = draft.store(f"{value}_{self.kind}", array, value)
-            names = (
-                draft.store(f"{value}_scale", scale, ""),
-                draft.store(f"{value}_zero_point", np.zeros(scale.shape, array.dtype), ""),
-            )
-            self._done[value, axis] = self._back("", short, names, [], axis=axis)
+            names = self._store_scale(value, scale)
+            self._done[value, axis] = self._dequantize("", short, names, [], axis=axis)
         return self._done[value, axis]
 
-    def _back(
+    def _dequantize(
         self,
         place: str,
         short: str,

@@ -92,13 +92,25 @@ class Ranges:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranges":
-        """Read what ``save`` stored.
+        """Read what ``save`` stored, or a calibration cache that TensorRT wrote.
+
+        Thresholds of a cache are per value, so weights are still measured channel by channel. Its
+        model is not known.
 
         Raises:
-            CallerError: The file cannot be opened, or is not what ``save`` writes (SGK233).
+            CallerError: The file cannot be opened, or is neither (SGK233).
         """
         try:
-            found = msgspec.json.decode(Path(path).read_bytes(), type=_Document)
+            content = Path(path).read_bytes()
+            if content.startswith(b"TRT-"):
+                return cls(_read_cache(path, content))
+            found = msgspec.json.decode(content, type=_Document)
+        except FileNotFoundError:
+            raise CallerError(
+                "SGK233",
+                f"the ranges or calibration cache {str(path)!r} do not exist",
+                hint="Make them with 'subgraphkit convert --calibrate', or correct the path.",
+            ) from None
         except (OSError, RecursionError, msgspec.MsgspecError) as error:
             raise CallerError(
                 "SGK233",
@@ -155,48 +167,14 @@ _HEADER: Final = re.compile(r"TRT-\d+-(Entropy|MinMax|Legacy)?Calibration2?")
 _LINE: Final = re.compile(r"(?P<name>.+): (?P<bits>[0-9a-fA-F]{8})")
 
 
-def is_calibration_cache(path: str | os.PathLike[str]) -> bool:
-    """Say whether a file begins as a calibration cache does.
-
-    Raises:
-        CallerError: The file does not exist or cannot be opened (SGK233).
-    """
+def _read_cache(path: str | os.PathLike[str], content: bytes) -> dict[str, Range]:
     try:
-        with Path(path).open("rb") as file:
-            return file.read(4) == b"TRT-"
-    except FileNotFoundError:
-        raise CallerError(
-            "SGK233",
-            f"the ranges or calibration cache {str(path)!r} do not exist",
-            hint="Make them with 'subgraphkit convert --calibrate', or correct the path.",
-        ) from None
-    except OSError as error:
-        raise _unreadable(path, str(error.strerror)) from error
-
-
-def read_calibration_cache(path: str | os.PathLike[str]) -> Ranges:
-    """Read a calibration cache that TensorRT wrote.
-
-    Thresholds are per value, so weights are still measured channel by channel.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The ranges, of an unknown model.
-
-    Raises:
-        CallerError: The file cannot be opened or a line of it is damaged (SGK233).
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = content.decode().splitlines()
+    except UnicodeDecodeError as error:
         raise _unreadable(path, str(error)) from error
-    if not lines or not _HEADER.fullmatch(lines[0].strip()):
-        first = lines[0][:40] if lines else ""
-        raise _unreadable(
-            path, f"line 1 is {first!r}, expected a header such as TRT-8601-EntropyCalibration2"
-        )
+    if not _HEADER.fullmatch(lines[0].strip()):
+        expected = "expected a header such as TRT-8601-EntropyCalibration2"
+        raise _unreadable(path, f"line 1 is {lines[0][:40]!r}, {expected}")
     values: dict[str, Range] = {}
     for number, line in enumerate(lines[1:], 2):
         if not line.strip():
@@ -205,15 +183,14 @@ def read_calibration_cache(path: str | os.PathLike[str]) -> Ranges:
         if name in values:
             raise _unreadable(path, f"line {number} names {name!r} again")
         values[name] = Range(scale * 127, "imported")
-    return Ranges(values)
+    return values
 
 
 def _entry(path: str | os.PathLike[str], number: int, line: str) -> tuple[str, float]:
     found = _LINE.fullmatch(line.rstrip())
     if found is None:
-        raise _unreadable(
-            path, f"line {number} is {line[:60]!r}, expected a name, ': ' and 8 hexadecimal digits"
-        )
+        expected = "expected a name, ': ' and 8 hexadecimal digits"
+        raise _unreadable(path, f"line {number} is {line[:60]!r}, {expected}")
     (scale,) = struct.unpack(">f", bytes.fromhex(found["bits"]))
     if not math.isfinite(scale) or scale < 0:
         raise _unreadable(path, f"line {number} gives {found['name']!r} the scale {scale}")

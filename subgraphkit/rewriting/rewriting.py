@@ -1,6 +1,7 @@
 """The rewriting as a whole: operator set, folding, int8, and short floats node by node."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,12 +16,12 @@ from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.sources import ModelSource
 from subgraphkit.rewriting.draft import Draft, draft_of, label_of, skeleton_of
 from subgraphkit.rewriting.preparing import (
+    convert_opset,
     fold_normalisations,
     is_quantized,
     make_symmetric,
     opset_wanted,
     quantizing_opset,
-    raised,
 )
 from subgraphkit.rewriting.quantizing import places, quantize
 from subgraphkit.rewriting.ranges import Ranges
@@ -32,7 +33,7 @@ from subgraphkit.types import DataType
 _INDIFFERENT: Final = FREE | {"Cast"}
 
 
-def _lowered(draft: Draft, judge: Judge, account: Rewriting) -> Rewriting:
+def _lower(draft: Draft, judge: Judge, account: Rewriting) -> Rewriting:
     """Let nodes compute in a short float, in place.
 
     Inputs and outputs of the model, and what bodies read, keep names and types. A value is cast
@@ -60,22 +61,16 @@ def _keep_between(draft: Draft, verdicts: list[Verdict]) -> None:
         for place, value in enumerate(node.output)
         if place in verdict.outputs
     }
-    wanted: dict[str, int] = {}
-    for node, verdict in zip(draft.nodes, verdicts, strict=True):
-        for place in verdict.inputs:
-            wanted[node.input[place]] = wanted.get(node.input[place], 0) + 1
+
+    def read(places: Iterable[int]) -> Counter[str]:
+        return Counter(draft.nodes[i].input[at] for i in places for at in verdicts[i].inputs)
+
+    wanted = read(range(len(draft.nodes)))
     for group in _moving_groups(draft, verdicts):
-        made = {value for i in group for value in draft.nodes[i].output if value in low}
-        inner: dict[str, int] = {}
-        entering = set()
-        for i in group:
-            for place in verdicts[i].inputs:
-                value = draft.nodes[i].input[place]
-                inner[value] = inner.get(value, 0) + 1
-                entering.add(value)
-        from_low = any(value in low and value not in made for value in entering)
-        to_low = any(wanted.get(value, 0) > inner.get(value, 0) for value in made)
-        if from_low or to_low:
+        moved = {value for i in group for value in draft.nodes[i].output if value in low}
+        inner = read(group)
+        from_low = any(value in low and value not in moved for value in inner)
+        if from_low or any(wanted[value] > inner[value] for value in moved):
             continue
         for i in group:
             node = draft.nodes[i]
@@ -84,13 +79,13 @@ def _keep_between(draft: Draft, verdicts: list[Verdict]) -> None:
 
 def _moving_groups(draft: Draft, verdicts: list[Verdict]) -> list[list[int]]:
     """Return the connected groups of nodes that only move values."""
-    made: dict[str, int] = {}
+    makers: dict[str, int] = {}
     joined = []
     for i, node in enumerate(draft.nodes):
         if node.op_type in MOVING and verdicts[i].inputs:
             read = [node.input[place] for place in verdicts[i].inputs]
-            joined.append([i, *(made[value] for value in read if value in made)])
-            made.update((value, i) for value in node.output if value)
+            joined.append([i, *(makers[value] for value in read if value in makers)])
+            makers.update((value, i) for value in node.output if value)
     return united(joined)
 
 
@@ -115,19 +110,17 @@ class _Lowering:
 
     def add(self, node: onnx.NodeProto, verdict: Verdict) -> None:
         """Add a node, and the Casts it needs before and behind it."""
-        label = label_of(node)
         for place, value in enumerate(node.input):
             if place in verdict.inputs:
-                node.input[place] = self._shortened(value)
+                node.input[place] = self._shorten(value)
             elif value in self._long and node.op_type not in _INDIFFERENT:
-                node.input[place] = self._widened(value)
+                node.input[place] = self._widen(value)
         self.nodes.append(node)
-        if verdict.inputs:
-            self.lowered.append(label)
+        self.lowered += [label_of(node)] if verdict.inputs else []
         for place in verdict.outputs:
-            self._made_short(node, place)
+            self._make_short(node, place)
 
-    def _made_short(self, node: onnx.NodeProto, place: int) -> None:
+    def _make_short(self, node: onnx.NodeProto, place: int) -> None:
         value = node.output[place]
         if value not in self.draft.pinned:
             self.draft.retype(value, self.low, value)
@@ -139,7 +132,7 @@ class _Lowering:
         self._short[value] = short
         self._cast(short, value, DataType.FLOAT)
 
-    def _shortened(self, value: str) -> str:
+    def _shorten(self, value: str) -> str:
         if value in self._long:
             return value
         if value not in self._short:
@@ -154,7 +147,7 @@ class _Lowering:
                 self._cast(value, self._short[value], self.low)
         return self._short[value]
 
-    def _widened(self, value: str) -> str:
+    def _widen(self, value: str) -> str:
         if not self._long[value]:
             self._long[value] = self.draft.fresh(f"{value}_float32")
             self.draft.retype(self._long[value], DataType.FLOAT, value)
@@ -205,7 +198,7 @@ def rewrite(
     skeleton, stored = skeleton_of(model, weights)
     notes: list[str] = []
     if version := opset_wanted(skeleton, wanted):
-        skeleton, obstacle = raised(skeleton, version)
+        skeleton, obstacle = convert_opset(skeleton, version)
         told = f"could not be raised to {version}: {obstacle}" if obstacle else f"is now {version}"
         notes.append(f"the operator set {told}")
     draft = draft_of(skeleton, stored)
@@ -214,15 +207,15 @@ def rewrite(
         notes.append("the model came with QuantizeLinear or DequantizeLinear, which stay")
     account = Rewriting(onnx.ModelProto(), notes=tuple(notes), was_quantized=was_quantized)
     if wanted.kind in QUANTIZED:
-        account = _quantized(draft, wanted, ranges, account)
+        account = _quantize(draft, wanted, ranges, account)
     if wanted.low is not None:
         judge = Judge(draft, wanted, wanted.low, ranges or Ranges())
-        account = _lowered(draft, judge, account)
+        account = _lower(draft, judge, account)
     proto, outside = draft.finish()
     return replace(account, model=proto, weights=outside)
 
 
-def _quantized(
+def _quantize(
     draft: Draft, wanted: Precision, ranges: Ranges | None, account: Rewriting
 ) -> Rewriting:
     if account.was_quantized:
@@ -234,7 +227,7 @@ def _quantized(
             "SGK231",
             f"{wanted.kind} needs ranges of the model's values, and none were given",
             hint="Find them with 'subgraphkit convert --calibrate'; in Python, "
-            "with subgraphkit.precision.calibrate, or read_calibration_cache for TensorRT's.",
+            "with subgraphkit.precision.calibrate, or Ranges.load for a cache of TensorRT's.",
         )
     needed = quantizing_opset(wanted)
     if draft.opset() < needed:
@@ -245,7 +238,7 @@ def _quantized(
             hint="Export the model for a newer operator set.",
         )
     folded = fold_normalisations(draft)
-    notes = (f"{folded} BatchNormalizations were folded",) if folded else ()
+    notes = [f"{folded} BatchNormalizations were folded"] if folded else []
     found, kept = places(draft, wanted, ranges)
     codes = {one.code for one in kept}
     if not found and "range" in codes and "user" not in codes:
@@ -256,14 +249,11 @@ def _quantized(
             "that would have to be",
             hint="Ranges are found by value name; calibrate the model itself.",
         )
-    quantized = quantize(draft, found, ranges, wanted)
-    changed = tuple(place.node.output[0] for place in found)
-    notes = (*account.notes, *notes)
     return replace(
         account,
-        quantized=quantized,
+        quantized=quantize(draft, found, ranges, wanted),
         quantized_as=wanted.kind,
-        changed=changed,
+        changed=tuple(place.node.output[0] for place in found),
         kept=tuple(kept),
-        notes=notes,
+        notes=(*account.notes, *notes),
     )

@@ -36,23 +36,17 @@ def axis_length(node: onnx.NodeProto, draft: Draft) -> int | None:
 
 def terms(node: onnx.NodeProto, draft: Draft) -> int | None:
     """Return how many terms each element of the result sums, if that is known."""
-    shape = draft.shape(node.input[0 if node.op_type.startswith("Reduce") else -1])
-    if node.op_type == "Conv":
-        shape = draft.shape(node.input[1])
-        dims: Sequence[Any] = shape[1:] if shape else (None,)
-    elif node.op_type == "Gemm":
-        shape = draft.shape(node.input[0])
-        dims = [shape[0 if attribute(node, "transA", 0) else 1]] if shape else (None,)
-    elif node.op_type == "MatMul":
-        shape = draft.shape(node.input[0])
-        dims = shape[-1:] if shape else (None,)
-    elif node.op_type.startswith("Reduce"):
+    if node.op_type.startswith("Reduce"):
         shapes = draft.shape(node.input[0]), draft.shape(node.output[0])
-        read, made = (_product((None,) if one is None else one) for one in shapes)
-        return None if read is None or made is None else read // max(1, made)
-    else:
+        read, left = (_product((None,) if one is None else one) for one in shapes)
+        return None if read is None or left is None else read // max(1, left)
+    if node.op_type not in {"Conv", "Gemm", "MatMul"}:
         return None
-    return _product(dims)
+    shape = draft.shape(node.input[1 if node.op_type == "Conv" else 0])
+    if not shape:
+        return None
+    axis = 0 if node.op_type == "Gemm" and attribute(node, "transA", 0) else -1
+    return _product(shape[1:] if node.op_type == "Conv" else [shape[axis]])
 
 
 def _product(dims: Sequence[Any]) -> int | None:

@@ -76,7 +76,7 @@ MESSAGES: dict[str, SubgraphkitError | Callable[[], None]] = {
     "SGK186_other_engine": messages.other_engine(
         "tensorrt", MADE, HERE, "they were built for another GPU"
     ),
-    "SGK186_other_types": messages.other_types("numpy_0", [("onnx", "1.22.0", "1.23.2")]),
+    "SGK186_other_types": messages.other_types("numpy_0", {"onnx": "1.22.0"}, {"onnx": "1.23.2"}),
     "SGK187_engine_failed": messages.engine_failed(
         "tensorrt", "tensorrt_0", "restore the engine of", "RuntimeError: out of memory"
     ),

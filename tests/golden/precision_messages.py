@@ -12,10 +12,8 @@ from subgraphkit.precision import (
     Range,
     Ranges,
     calibrate,
-    is_calibration_cache,
     measure_accuracy,
     precision_search,
-    read_calibration_cache,
     rewrite,
 )
 from tests.models import CHAIN, parsed
@@ -29,7 +27,7 @@ UNSIGNED = """g (float[2] x) => (float[2] y) <float s = {0.5}, uint8 z = {3}>
 
 def _damaged() -> Any:
     Path("old.cache").write_text("TRT-8601-EntropyCalibration2\nconv1 3c008912\n")
-    return read_calibration_cache("old.cache")
+    return Ranges.load("old.cache")
 
 
 def _inaccurate() -> None:
@@ -58,7 +56,7 @@ MESSAGES: dict[str, Callable[[], Any]] = {
     "SGK231_unknown": lambda: rewrite(parsed(PRODUCT), "fp4"),
     "SGK232_other_model": lambda: Ranges({}, "0" * 64).check_model(sk.load(parsed(CHAIN))),
     "SGK233_damaged_cache": _damaged,
-    "SGK233_no_file": lambda: is_calibration_cache("nope.json"),
+    "SGK233_no_file": lambda: Ranges.load("nope.json"),
     "SGK234_nan": lambda: calibrate(parsed(CHAIN), [{"x": np.full((1, 4), np.nan, np.float32)}]),
     "SGK234_nothing": lambda: calibrate(parsed(CHAIN), []),
     "SGK235_asymmetric": lambda: rewrite(parsed(UNSIGNED), "int8"),

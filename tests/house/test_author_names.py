@@ -24,8 +24,7 @@ FOR_AUTHORS = {
     "subgraphkit.onnx_io": ["load", "node_key", "outside_weights", "write_value_info"],
     "subgraphkit.processes": ["Child", "NoAnswer", "call", "how_it_ended"],
     "subgraphkit.rewriting": [
-        "Kind", "Precision", "Ranges", "Rewriting", "is_calibration_cache",
-        "read_calibration_cache", "rewrite",
+        "Kind", "Precision", "Ranges", "Rewriting", "rewrite",
     ],
     "subgraphkit.storing": ["Answers", "KeptFile", "Passing", "is_machine_fault", "locked"],
     "subgraphkit.texts": ["printable"],

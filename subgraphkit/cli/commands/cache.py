@@ -78,32 +78,30 @@ def _prune(store: EngineStore, report: CommandReport, arguments: Namespace) -> E
         size = report.data["limit"]
     unused_since = time.time() - days * _SECONDS_PER_DAY if days is not None else float("-inf")
     total = sum(entry.size for entry in entries)
-    removed = []
+    unwanted = []
     for entry in entries:
         if entry.last_used < unused_since or (size is not None and total > size):
-            store.remove(entry.digest)
             total -= entry.size
-            removed.append(entry)
-    return _tell_removed(removed, store, report)
+            unwanted.append(entry)
+    return _remove(unwanted, store, report)
 
 
 def _clear(store: EngineStore, report: CommandReport, cache_dir: Path | None) -> ExitCode:
     entries = store.entries()
-    for entry in entries:
-        store.remove(entry.digest)
-    store.remove_left_overs(age=_BEING_WRITTEN)
     forgotten = forget_answers(cache_dir)
     report.data["facts_removed"] = forgotten
     if forgotten:
         report.note(f"removed {counted(forgotten, 'stored measurement')}")
-    return _tell_removed(entries, store, report)
+    status = _remove(entries, store, report)
+    store.remove_left_overs(age=_BEING_WRITTEN)
+    return status
 
 
-def _tell_removed(
-    removed: Sequence[StoredEngine], store: EngineStore, report: CommandReport
-) -> ExitCode:
-    report.data["removed"] = [_described(entry) for entry in removed]
-    report.note(f"removed {_counted(removed)} from {store.folder}")
+def _remove(entries: Sequence[StoredEngine], store: EngineStore, report: CommandReport) -> ExitCode:
+    for entry in entries:
+        store.remove(entry.digest)
+    report.data["removed"] = [_described(entry) for entry in entries]
+    report.note(f"removed {_counted(entries)} from {store.folder}")
     return ExitCode.OK
 
 
@@ -131,8 +129,8 @@ def _row(entry: StoredEngine) -> tuple[object, ...]:
     used = datetime.fromtimestamp(entry.last_used).astimezone().strftime("%Y-%m-%d %H:%M")
     backend, nodes, about = "damaged", "", entry.problem
     if entry.description is not None:
-        told = entry.description.about
-        backend, nodes, about = entry.backend, str(told.node_count), told.model
+        known = entry.description.about
+        backend, nodes, about = entry.backend, str(known.node_count), known.model
     return entry.digest[:_SHOWN_OF_KEY], backend, nodes, entry.size, used, about
 
 

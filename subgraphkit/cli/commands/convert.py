@@ -2,16 +2,13 @@
 
 import os
 import warnings
-import zipfile
-import zlib
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -20,20 +17,16 @@ from subgraphkit.cli.reporting import CommandReport, ExitCode, members, usage_er
 from subgraphkit.cli.road import load_as_told, tell_feeds
 from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser, add_bind_words, counting, tolerance, writable
-from subgraphkit.comparing.stored_values import make_feeds
+from subgraphkit.comparing.stored_values import load_arrays, make_feeds
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.onnx_io import Model
 from subgraphkit.precision import (
     AccuracyReport,
     Precision,
-    PrecisionSearch,
     Ranges,
-    Rewriting,
     calibrate,
-    is_calibration_cache,
     measure_accuracy,
     precision_search,
-    read_calibration_cache,
     rewrite,
 )
 from subgraphkit.texts import counted
@@ -56,18 +49,14 @@ class Batches:
 
     def _read(self, file: Path) -> dict[str, npt.NDArray[Any]]:
         try:
-            with file.open("rb") as opened:  # NumPy leaves it open if it is damaged
-                stored = np.load(opened, allow_pickle=False)
-                is_array = isinstance(stored, np.ndarray)
-                batch = dict(zip(self.inputs, [stored], strict=False)) if is_array else dict(stored)
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            problem = f"the batch {str(file)!r} cannot be read: {error}"
-            raise usage_error(problem) from error
-        if is_array and len(self.inputs) != 1:
-            names = ", ".join(self.inputs)
-            raise _unfit(
-                f"the batch {str(file)!r} holds one array, but the model has inputs {names}"
-            )
+            batch = load_arrays(file)
+        except (OSError, ValueError) as error:
+            raise usage_error(f"the batch {str(file)!r} cannot be read: {error}") from error
+        if not isinstance(batch, dict):
+            if len(self.inputs) != 1:
+                has = f"holds one array, but the model has inputs {', '.join(self.inputs)}"
+                raise _unfit(f"the batch {str(file)!r} {has}")
+            return {self.inputs[0]: batch}
         missing = [name for name in self.inputs if name not in batch]
         if missing:
             has = f"no array {missing[0]!r}; it has {sorted(batch)}"
@@ -113,7 +102,8 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     is_bounded = any(bound is not None for bound in bounds.values())
     accuracy = None
     if arguments.search:
-        found = _searched(arguments, model, wanted, ranges, report)
+        search = partial(precision_search, model, wanted, ranges=ranges, **bounds)
+        found = _over_batches("searching", search, arguments, model, report)
         done, accuracy = found.rewriting, found.accuracy
         report.data["search"] = {
             "keep": list(found.precision.keep),
@@ -127,7 +117,8 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if wanted.kind in {"int8", "fp8"} and (why := done.why_no_int8()):
         _warn(f"{wanted.kind} was asked for and no node reads {wanted.kind}: {why}")
     if arguments.values or (accuracy is None and (arguments.report or is_bounded)):
-        accuracy = _accuracy(arguments, model, done, report)
+        compare = partial(measure_accuracy, model, done.model, values=arguments.values)
+        accuracy = _over_batches("comparing", compare, arguments, model, report)
     if accuracy is not None:
         _show_accuracy(accuracy, arguments, report)
         if not accuracy.meets(**bounds):
@@ -152,27 +143,6 @@ def _wanted(arguments: Namespace) -> Precision:
         high_precision=arguments.high_precision,
         **limits,
     )
-
-
-def _searched(
-    arguments: Namespace,
-    model: Model,
-    wanted: Precision,
-    ranges: Ranges | None,
-    report: CommandReport,
-) -> PrecisionSearch:
-    batches, settings = _batches(arguments, model, report)
-    with report.doing("searching") as progress:
-        return precision_search(
-            model,
-            wanted,
-            batches,
-            max_error=arguments.max_error,
-            min_snr=arguments.min_snr,
-            ranges=ranges,
-            progress=progress,
-            **settings,
-        )
 
 
 def _warn(text: str) -> None:
@@ -205,24 +175,23 @@ def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: Comma
 
 def _missed(bounds: Mapping[str, float | None]) -> str:
     words = {"max_error": "an error of {:g} at most", "min_snr": "{:g} dB at least"}
-    told = [words[key].format(value) for key, value in bounds.items() if value is not None]
-    return f"An output misses {' and '.join(told)}; nothing stored. To find nodes to keep: --search"
+    asked = [words[key].format(value) for key, value in bounds.items() if value is not None]
+    missed = f"An output misses {' and '.join(asked)}; nothing stored."
+    return f"{missed} To find nodes to keep: --search"
 
 
 def _ranges(arguments: Namespace, model: Model, report: CommandReport) -> Ranges | None:
-    file, report.data = arguments.ranges, {}
+    report.data = {}
     if arguments.calibrate:
-        return _calibrated(arguments, model, report)
-    if file is None:
+        return _calibrate(arguments, model, report)
+    if arguments.ranges is None:
         return None
-    if is_calibration_cache(file):
-        return read_calibration_cache(file)
-    ranges = Ranges.load(file)
+    ranges = Ranges.load(arguments.ranges)
     ranges.check_model(model)
     return ranges
 
 
-def _calibrated(arguments: Namespace, model: Model, report: CommandReport) -> Ranges:
+def _calibrate(arguments: Namespace, model: Model, report: CommandReport) -> Ranges:
     """Find out how large values get, over batches, and keep it if a file is named."""
     if arguments.ranges:
         writable(arguments.ranges)
@@ -230,14 +199,8 @@ def _calibrated(arguments: Namespace, model: Model, report: CommandReport) -> Ra
     plain = bind(model, settings["shapes"], backend="none")
     batches = batches_in(arguments.calibrate, plain.inputs)
     with report.doing("calibrating") as progress:
-        ranges = calibrate(
-            model,
-            batches,
-            method=arguments.method,
-            percentile=arguments.percentile,
-            progress=progress,
-            **settings,
-        )
+        how = {"method": arguments.method, "percentile": arguments.percentile, **settings}
+        ranges = calibrate(model, batches, progress=progress, **how)
     values, count = len(ranges.values), len(batches)
     report.data["ranges"] = {"batches": count, "values": values, "file": arguments.ranges}
     where = ""
@@ -248,44 +211,37 @@ def _calibrated(arguments: Namespace, model: Model, report: CommandReport) -> Ra
     return ranges
 
 
-def _accuracy(
-    arguments: Namespace, model: Model, done: Rewriting, report: CommandReport
-) -> AccuracyReport:
-    batches, settings = _batches(arguments, model, report)
-    with report.doing("comparing") as progress:
-        return measure_accuracy(
-            model, done.model, batches, values=arguments.values, progress=progress, **settings
-        )
-
-
-def _batches(
-    arguments: Namespace, model: Model, report: CommandReport
-) -> tuple[Batches | list[Mapping[str, Any]], dict[str, Any]]:
-    """Return what the models are compared on, and what runs them."""
+def _over_batches(
+    what: str,
+    work: Callable[..., Any],
+    arguments: Namespace,
+    model: Model,
+    report: CommandReport,
+) -> Any:
+    """Do something with what the models are compared on, on the backends that run them."""
     settings = _session_settings(arguments)
     bound = bind(model, settings["shapes"], backend="none")
+    batches: Batches | list[dict[str, Any]]
     if arguments.data:
-        return batches_in(arguments.data, bound.inputs), settings
-    feeds = make_feeds(bound, {}, 0)
-    tell_feeds(feeds, 0, report)
-    return [{name: feed.array for name, feed in feeds.items()}], settings
+        batches = batches_in(arguments.data, bound.inputs)
+    else:
+        feeds = make_feeds(bound, {}, 0)
+        tell_feeds(feeds, 0, report)
+        batches = [{name: feed.array for name, feed in feeds.items()}]
+    with report.doing(what) as progress:
+        return work(batches=batches, progress=progress, **settings)
 
 
 def _session_settings(arguments: Namespace) -> dict[str, Any]:
-    return {
-        "backend": arguments.backend,
-        "shapes": arguments.shapes or {},
-        "options": arguments.options,
-    }
+    shapes = arguments.shapes or {}
+    return {"backend": arguments.backend, "shapes": shapes, "options": arguments.options}
 
 
 def _stored(model: onnx.ModelProto) -> bytes:
     if model.ByteSize() > _LARGEST_MESSAGE:
-        raise usage_error(
-            f"the model would be {model.ByteSize()} bytes; a file of one part has "
-            f"{_LARGEST_MESSAGE} at most",
-            hint="Use subgraphkit.precision.rewrite with weights=, and store them beside.",
-        )
+        sizes = f"{model.ByteSize()} bytes; a file of one part has {_LARGEST_MESSAGE} at most"
+        hint = "Use subgraphkit.precision.rewrite with weights=, and store them beside."
+        raise usage_error(f"the model would be {sizes}", hint=hint)
     return bytes(model.SerializeToString())
 
 

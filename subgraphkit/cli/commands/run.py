@@ -1,11 +1,8 @@
 """``subgraphkit run``: the whole road once, with the time of each step."""
 
 import os
-import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +10,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed
-from subgraphkit.bundling import BundleCall, BundleFiles, open_bundle
+from subgraphkit.bundling import BundleFiles, open_bundle
 from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
 from subgraphkit.cli.road import bind_as_told, chosen_backends, feeds_as_told, load_as_told
 from subgraphkit.cli.tables import table
@@ -31,22 +27,6 @@ from subgraphkit.texts import counted, listed
 _EXAMPLE: Final = "squeezenet"
 _Array = npt.NDArray[Any]
 _Ready = tuple[Plan, dict[str, Feed]]
-_FeedsOf = Callable[[BoundModel], dict[str, Feed]]
-
-
-class _Stopwatch:
-    """Seconds by step, in the order in which the steps were taken."""
-
-    def __init__(self, report: CommandReport) -> None:
-        self.seconds: dict[str, float] = {}
-        self._report = report
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[Progress]:
-        started = time.perf_counter()
-        with self._report.doing(name) as progress:
-            yield progress
-        self.seconds[name] = time.perf_counter() - started
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -54,17 +34,15 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     target = arguments.output
     if arguments.example:
         _write_example(arguments.model, report)
-    watch = _Stopwatch(report)
-    feeds_of = partial(feeds_as_told, arguments=arguments, report=report)
     is_bundle = os.path.isdir(arguments.model)  # noqa: PTH112 (no name makes it raise)
-    planned, feeds = (_opened if is_bundle else _compiled)(arguments, watch, feeds_of)
+    planned, feeds = (_open_bundle if is_bundle else _compile)(arguments, report)
     bound = planned.graph
     with Session(planned) as session:
-        with watch.step("run"):
+        with report.doing("run"):
             results = session.run(None, {name: feed.array for name, feed in feeds.items()})
         outputs = dict(zip(bound.outputs, results, strict=True))
         report.data = _data(session.partitioning, bound, feeds, outputs)
-        report.data |= {"seconds": watch.seconds, "output_file": str(target) if target else None}
+        report.data |= {"seconds": report.seconds, "output_file": str(target) if target else None}
         report.data["operators"] = [
             {"subgraph": step.subgraph.id, "backend": step.subgraph.backend}
             | {"info": dict(step.operator.info())}
@@ -86,26 +64,25 @@ def _write_example(place: str, report: CommandReport) -> None:
     report.keep(path, lambda: models.seeded_model(_EXAMPLE).SerializeToString(), "wrote {}")
 
 
-def _compiled(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
-    with watch.step("load"):
+def _compile(arguments: Namespace, report: CommandReport) -> _Ready:
+    with report.doing("load"):
         model = load_as_told(arguments)
-    with watch.step("bind"):
+    with report.doing("bind"):
         bound = bind_as_told(arguments, model)
-    feeds = feeds_of(bound)
-    with watch.step("partition"):
+    feeds = feeds_as_told(bound, arguments, report)
+    with report.doing("partition"):
         partitioning = partition(bound)
-    with watch.step("compile") as progress:
+    with report.doing("compile") as progress:
         return plan(partitioning, compile_subgraphs(partitioning, progress=progress)), feeds
 
 
-def _opened(arguments: Namespace, watch: _Stopwatch, feeds_of: _FeedsOf) -> _Ready:
-    call = BundleCall(
-        arguments.backend, arguments.shapes or {}, arguments.options, {"strict": arguments.strict}
-    )
-    with watch.step("open"):
-        planned = open_bundle(BundleFiles(Path(arguments.model), trust=arguments.trust), call)
+def _open_bundle(arguments: Namespace, report: CommandReport) -> _Ready:
+    given = arguments.backend, arguments.shapes, arguments.options
+    with report.doing("open"):
+        files = BundleFiles(Path(arguments.model), trust=arguments.trust)
+        planned = open_bundle(files, *given, strict=arguments.strict)
     try:
-        return planned, feeds_of(planned.graph)
+        return planned, feeds_as_told(planned.graph, arguments, report)
     except BaseException:
         close_all(step.operator for step in planned.steps)
         raise
@@ -143,19 +120,14 @@ def _type_of(value: Any) -> str:
 
 def _figures(value: Any) -> dict[str, Any]:
     """Summarise the numbers of an array; JSON has no word for those that are not finite."""
-    nothing = {"min": None, "max": None, "mean": None, "not_finite": 0}
-    if not isinstance(value, np.ndarray) or value.dtype.kind in "OUTcSMm":
-        return nothing
-    numbers = value.astype(np.float64)
+    is_numeric = isinstance(value, np.ndarray) and value.dtype.kind not in "OUTcSMm"
+    numbers = value.astype(np.float64) if is_numeric else np.empty(0)
     finite = numbers[np.isfinite(numbers)]
-    if not finite.size:
-        return {**nothing, "not_finite": int(numbers.size)}
-    return {
-        "min": float(finite.min()),
-        "max": float(finite.max()),
-        "mean": float(finite.mean()),
-        "not_finite": int(numbers.size - finite.size),
+    found = {
+        name: float(getattr(finite, name)()) if finite.size else None
+        for name in ("min", "max", "mean")
     }
+    return {**found, "not_finite": int(numbers.size - finite.size)}
 
 
 def _show(report: CommandReport, partitioning: Partitioning) -> None:

@@ -18,7 +18,6 @@ from subgraphkit.precision import (
     Ranges,
     calibrate,
     content_hash,
-    read_calibration_cache,
     threshold_of,
 )
 from subgraphkit.precision.calibration import BINS, check_method
@@ -144,7 +143,7 @@ def cache(tmp_path, *lines):
 
 def test_a_calibration_cache_holds_scales_as_bits(tmp_path):
     bits = struct.pack(">f", 0.02).hex()
-    found = read_calibration_cache(cache(tmp_path, f"a: {bits}", f"x: 0: {bits}"))
+    found = Ranges.load(cache(tmp_path, f"a: {bits}", f"x: 0: {bits}"))
     assert found.values["a"] == Range(pytest.approx(2.54), "imported")
     assert sorted(found.values) == ["a", "x: 0"]
 
@@ -158,7 +157,7 @@ def test_a_calibration_cache_holds_scales_as_bits(tmp_path):
 ])  # fmt: skip
 def test_a_damaged_cache_is_refused_with_its_line(line, why, tmp_path):
     with pytest.raises(CallerError, match="SGK233") as caught:
-        read_calibration_cache(cache(tmp_path, "first: 3f800000", line))
+        Ranges.load(cache(tmp_path, "first: 3f800000", line))
     assert why in str(caught.value)
 
 

@@ -13,15 +13,7 @@ import onnx
 from subgraphkit.errors import SubgraphkitWarning, UnsupportedModelError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.onnx_io import outside_weights
-from subgraphkit.rewriting import (
-    Kind,
-    Precision,
-    Ranges,
-    Rewriting,
-    is_calibration_cache,
-    read_calibration_cache,
-    rewrite,
-)
+from subgraphkit.rewriting import Kind, Precision, Ranges, Rewriting, rewrite
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.lowering import lower
@@ -190,9 +182,7 @@ def _warn(kind: str, why: str) -> None:
 
 def read_calibration(path: Path | None) -> Ranges | None:
     """Read ranges, from our file or TensorRT's cache; CallerError (SGK233) if it cannot."""
-    if path is None:
-        return None
-    return read_calibration_cache(path) if is_calibration_cache(path) else Ranges.load(path)
+    return None if path is None else Ranges.load(path)
 
 
 _PLACE: Final = "subgraphkit.place"
