@@ -4,6 +4,7 @@ import os
 import platform
 import threading
 import weakref
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -109,10 +110,8 @@ def versions() -> dict[str, str]:
     """Return the versions of IREE's wheels, those that are installed."""
     found = {}
     for wheel in _WHEELS:
-        try:
+        with suppress(PackageNotFoundError):
             found[wheel] = version(wheel)
-        except PackageNotFoundError:
-            continue
     return found
 
 

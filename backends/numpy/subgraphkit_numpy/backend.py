@@ -1,6 +1,7 @@
 """The backend: one property that takes every node something here implements."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
@@ -91,8 +92,6 @@ class NumpyBackend(Backend[Options]):
         del deep
         versions = {"numpy": np.__version__}
         for name in ("onnx", "ml_dtypes", "subgraphkit-numpy"):
-            try:
+            with suppress(PackageNotFoundError):
                 versions[name] = version(name)
-            except PackageNotFoundError:
-                continue
         return ProbeResult(available=True, devices=("cpu",), versions=versions)

@@ -16,7 +16,7 @@ from subgraphkit.backend import (
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.library import LibraryError, open_library
-from subgraphkit_onednn.selecting import LOSES_NAN, OnednnClaims, OnednnProperty, usable_dtypes
+from subgraphkit_onednn.selecting import EVERYWHERE, LOSES_NAN, OnednnClaims, OnednnProperty
 
 _LAID_OUT_ANEW: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
 _LIBRARY: Final = 8 << 20
@@ -86,4 +86,4 @@ class _Planner(OnednnBackend):
     """Claims where oneDNN is missing."""
 
     def properties(self) -> Sequence[SubgraphProperty]:
-        return (OnednnClaims(usable_dtypes(has_bfloat16=False)),)
+        return (OnednnClaims(EVERYWHERE),)

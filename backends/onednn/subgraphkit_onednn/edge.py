@@ -23,19 +23,19 @@ class Edge:
         self._inputs = _signatures(subgraph.inputs, subgraph.input_types)
         self._outputs = _signatures(subgraph.outputs, subgraph.output_types)
 
-    def taken(self, inputs: Sequence[Any]) -> list[Array]:
+    def dense_arrays(self, inputs: Sequence[Any]) -> list[Array]:
         """Return inputs as dense arrays, copied if need be; ValueError if not as compiled for."""
         return [
             _dense(value, signature) for value, signature in zip(inputs, self._inputs, strict=True)
         ]
 
-    def destinations(self, taken: Sequence[Array], outputs: Sequence[Any] | None) -> list[Array]:
+    def destinations(self, read: Sequence[Array], outputs: Sequence[Any] | None) -> list[Array]:
         """Return the arrays to write to: given buffers where that is safe, new ones elsewhere."""
         found: list[Array] = []
         for place, (_, dtype, shape) in enumerate(self._outputs):
             buffer: Any = None if outputs is None else outputs[place]
             may_be_written = _fits(buffer, dtype, shape) and not any(
-                np.may_share_memory(buffer, other) for other in (*taken, *found)
+                np.may_share_memory(buffer, other) for other in (*read, *found)
             )
             found.append(buffer if may_be_written else empty(shape, dtype))
         return found
@@ -82,7 +82,7 @@ class Copy:
     tensor: DraftTensor | None
     is_input: bool
 
-    def found(
+    def elements(
         self, inputs: Sequence[Array], outputs: Sequence[Array], data_of: Callable[[str], Array]
     ) -> Array:
         """Return the elements in the shape of the output."""

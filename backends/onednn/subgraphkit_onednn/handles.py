@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from subgraphkit_onednn.library import DnnlLibrary
 from subgraphkit_onednn.symbols import (
@@ -73,6 +73,10 @@ class Tensor(Handle):
         )
 
 
+_ELEMENTS: Final[Any] = {"f32": ctypes.c_float, "s64": ctypes.c_int64, "bool": ctypes.c_uint8}
+"""By kind of an attribute, what it is made of."""
+
+
 class Operation(Handle):
     """One operation, before it is put into a graph."""
 
@@ -90,18 +94,12 @@ class Operation(Handle):
     def set(self, name: str, value: Any) -> None:
         """Set an attribute; its name says of what kind the value is."""
         number, kind = ATTRIBUTES[name]
-        if kind == "str":
-            text = str(value).encode()
-            self._set("str", number, text, len(text))
-            return
-        values = list(value) if kind.endswith("s") else [value]
-        element: Any = {"f32": ctypes.c_float, "s64": ctypes.c_int64, "bool": ctypes.c_uint8}[
-            kind.removesuffix("s")
-        ]
-        self._set(kind.removesuffix("s"), number, (element * len(values))(*values), len(values))
-
-    def _set(self, kind: str, number: int, value: Any, count: int) -> None:
-        self.library.call(f"dnnl_graph_op_set_attr_{kind}", self.pointer, number, value, count)
+        one = kind.removesuffix("s")
+        given: Any = str(value).encode()
+        if kind != "str":
+            values = list(value) if kind != one else [value]
+            given = (_ELEMENTS[one] * len(values))(*values)
+        self.library.call(f"dnnl_graph_op_set_attr_{one}", self.pointer, number, given, len(given))
 
 
 class Partition(Handle):

@@ -39,11 +39,11 @@ class OnednnOperator(SubgraphOperator):
         self._subgraph = subgraph
         self._engine = engine
         self._threads = threads
-        draft = _drafted(subgraph, dtypes)
+        draft = _draft_of(subgraph, dtypes)
         self._ports = find_ports(subgraph, draft)
         self._edge = Edge(subgraph)
-        with self._threads.taken():
-            self._region = compile_region(engine, draft, self._ports.made, self._data)
+        compiling = compile_region, engine, draft, self._ports.made, self._data
+        self._region = threads.call(*compiling)
         self._plan = scratch_plan(engine, self._region, self._ports.numbers)
         self._contexts: list[RunContext] = [self._context()]
 
@@ -54,21 +54,21 @@ class OnednnOperator(SubgraphOperator):
             ExecutionError: A partition failed; the message names its nodes (SGK131).
             ValueError: An input or a buffer does not fit; the message names it.
         """
-        taken = self._edge.taken(inputs)
-        results = self._edge.destinations(taken, outputs)
+        dense = self._edge.dense_arrays(inputs)
+        results = self._edge.destinations(dense, outputs)
         context = self._borrow()
         try:
-            with self._threads.taken():
-                context.run(
-                    [array.__array_interface__["data"][0] for array in taken],
-                    [array.__array_interface__["data"][0] for array in results],
-                )
+            self._threads.call(
+                context.run,
+                [array.__array_interface__["data"][0] for array in dense],
+                [array.__array_interface__["data"][0] for array in results],
+            )
         except StepError as error:
             raise self._explained(error) from error
         finally:
             self._contexts.append(context)
         for one in self._ports.copies:
-            np.copyto(results[one.output], one.found(taken, results, self._data))
+            np.copyto(results[one.output], one.elements(dense, results, self._data))
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def info(self) -> Mapping[str, Any]:
@@ -121,7 +121,7 @@ class OnednnOperator(SubgraphOperator):
         )
 
 
-def _drafted(subgraph: Subgraph, dtypes: frozenset[DataType]) -> GraphDraft:
+def _draft_of(subgraph: Subgraph, dtypes: frozenset[DataType]) -> GraphDraft:
     draft = GraphDraft(subgraph.graph, dtypes)
     for node in subgraph.members:
         try:

@@ -19,7 +19,8 @@ from subgraphkit_onednn.lowering import can_lower
 from subgraphkit_onednn.operator import OnednnOperator
 from subgraphkit_onednn.threads import Threads
 
-_EVERYWHERE: Final = frozenset({DataType.FLOAT})
+EVERYWHERE: Final = frozenset({DataType.FLOAT})
+"""The element types that every processor computes with."""
 
 
 class OnednnSelector(SubgraphSelector):
@@ -67,7 +68,7 @@ class OnednnProperty(OnednnClaims):
 
     def __init__(self, options: Options) -> None:
         library = open_library(options.library)
-        super().__init__(usable_dtypes(has_bfloat16=library.has_bfloat16))
+        super().__init__(EVERYWHERE | ({DataType.BFLOAT16} if library.has_bfloat16 else set()))
         self._threads = options.threads
         if self._threads and not library.has_openmp:
             raise OptionError(
@@ -87,8 +88,3 @@ class OnednnProperty(OnednnClaims):
             self._engine.library, self._threads or context.threads, ends=context.shares_processors
         )
         return OnednnOperator(subgraph, self._engine, self._dtypes, threads)
-
-
-def usable_dtypes(*, has_bfloat16: bool) -> frozenset[DataType]:
-    """Return the element types that the processor can compute with."""
-    return _EVERYWHERE | {DataType.BFLOAT16} if has_bfloat16 else _EVERYWHERE

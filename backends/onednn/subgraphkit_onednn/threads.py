@@ -5,8 +5,12 @@ processors with others: to start them again takes less than they would take away
 """
 
 import os
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from subgraphkit_onednn.library import DnnlLibrary
+
+_T = TypeVar("_T")
 
 
 class _Process:
@@ -44,28 +48,15 @@ class Threads:
         self._library = library
         self._ends = ends and library.spins
 
-    def taken(self) -> "_Taken":
-        """Return a context in which the calling thread computes with that number."""
-        return _Taken(self._library, self.count, ends=self._ends)
-
-
-class _Taken:
-    """Sets the number of threads of the calling thread for a while."""
-
-    __slots__ = ("_before", "_count", "_ends", "_library")
-
-    def __init__(self, library: DnnlLibrary, count: int, *, ends: bool) -> None:
-        self._library = library
-        self._count = self._before = count
-        self._ends = ends
-
-    def __enter__(self) -> None:
-        self._before = self._library.max_threads
-        if self._before != self._count:
-            self._library.set_threads(self._count)
-
-    def __exit__(self, *_: object) -> None:
-        if self._before != self._count:
-            self._library.set_threads(self._before)
-        if self._ends:
-            self._library.end_threads()
+    def call(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Call a function, with that number for the calling thread meanwhile."""
+        before = self._library.max_threads
+        if before != self.count:
+            self._library.set_threads(self.count)
+        try:
+            return function(*arguments)
+        finally:
+            if before != self.count:
+                self._library.set_threads(before)
+            if self._ends:
+                self._library.end_threads()

@@ -171,6 +171,5 @@ def test_threads_that_would_spin_are_ended_after_a_run():
             ended.append(1)
 
     for ends in (False, True):
-        with Threads(Spinning(), 2, ends=ends).taken():  # type: ignore[arg-type]
-            assert not ended
+        assert not Threads(Spinning(), 2, ends=ends).call(ended.copy)  # type: ignore[arg-type]
     assert ended == [1]

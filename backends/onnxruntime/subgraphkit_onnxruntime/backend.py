@@ -41,7 +41,7 @@ from subgraphkit_onnxruntime.library import (
     write_for_library,
 )
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
-from subgraphkit_onnxruntime.profiling import ProfiledOperator
+from subgraphkit_onnxruntime.profiling import OURS, ProfiledOperator
 from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
 from subgraphkit_onnxruntime.tensors import is_plain
 from subgraphkit_onnxruntime.weights import HandedWeights
@@ -50,9 +50,6 @@ _INSTALL: Final = (
     "pip install 'subgraphkit-onnxruntime[cpu]', or [gpu] for NVIDIA devices; one of them only, "
     "since both own the module onnxruntime."
 )
-_OURS: Final = re.compile(r"#(\d+)\b")
-"""How nodes are named in sessions, so that ONNX Runtime's words lead back to them."""
-
 _OF_BYTES: Final = re.compile(r"Quantize|^Q|Integer")
 """Operators that ONNX Runtime may join to products of 8-bit numbers."""
 
@@ -276,7 +273,7 @@ def _fill_types(graph: onnx.GraphProto, claims: Claims) -> None:
 
 def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:
     words = words_of(error)
-    named = {int(number) for number in _OURS.findall(words)}
+    named = {int(number) for number in OURS.findall(words)}
     blamed = [node for node in subgraph.nodes if node in named]
     return Unsupported(f"ONNX Runtime: {words}", nodes=blamed)
 

@@ -12,7 +12,8 @@ from subgraphkit.backend import InnerTime, SubgraphOperator, Traits
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
 
-_NUMBER: Final = re.compile(r"#(\d+)\b")
+OURS: Final = re.compile(r"#(\d+)\b")
+"""How nodes are named in sessions, so that ONNX Runtime's words lead back to them."""
 _KERNEL: Final = "_kernel_time"
 
 
@@ -83,7 +84,7 @@ def _nodes_of_kernels(subgraph: Subgraph, names: Collection[str]) -> dict[str, l
     by_value: set[str] = set()
     for name in sorted(names):
         text = name.removesuffix(_KERNEL)
-        found = [int(number) for number in _NUMBER.findall(text)]
+        found = [int(number) for number in OURS.findall(text)]
         by_value |= set() if found else {name}
         owner |= dict.fromkeys(found or _maker(subgraph, text), name)
     nodes, graph = subgraph.nodes, subgraph.graph

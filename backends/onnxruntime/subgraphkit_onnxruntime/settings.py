@@ -19,8 +19,8 @@ _CANCEL: Final = "set_load_cancellation_flag"
 _SUFFIX: Final = "ExecutionProvider"
 _CPU: Final = "CPUExecutionProvider"
 _CUDA: Final = "CUDAExecutionProvider"
-_STREAM: Final = "user_compute_stream"
-_DEFAULT_STREAM: Final = "1"
+STREAM: Final = "user_compute_stream"
+DEFAULT_STREAM: Final = "1"
 
 _RECORD: Final = "session.record_ep_graph_assignment_info"
 
@@ -199,7 +199,7 @@ def read_settings(options: Options) -> SessionSettings:
             raise _out_of_range("provider_options", f"{key}={value}", expected)
         given[name][rest if dot else key] = value
     if providers[0] == _CUDA:  # see ``tensors``
-        given[_CUDA].setdefault(_STREAM, _DEFAULT_STREAM)
+        given[_CUDA].setdefault(STREAM, DEFAULT_STREAM)
     settings = SessionSettings(
         providers,
         tuple(given.values()),

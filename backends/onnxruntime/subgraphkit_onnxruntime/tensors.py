@@ -17,7 +17,7 @@ import numpy.typing as npt
 from subgraphkit.errors import InputError
 from subgraphkit.types import DataType, OptionalType, SequenceType, TensorType, ValueType, fits
 from subgraphkit_onnxruntime.library import onnxruntime
-from subgraphkit_onnxruntime.settings import SessionSettings
+from subgraphkit_onnxruntime.settings import DEFAULT_STREAM, STREAM, SessionSettings
 
 _PLAIN: Final = frozenset(one for one in DataType if one.is_native) | {DataType.STRING}
 """Element types that ``InferenceSession.run`` takes and returns as arrays."""
@@ -81,8 +81,6 @@ HOST: Final = "cpu"
 _PROVIDER: Final = "CUDAExecutionProvider"
 _CUDA: Final = frozenset({2, 13})
 """The kinds of device in DLPack: a GPU's memory, and such as moves between it and the host."""
-_DEFAULT_STREAM: Final = 1
-_STREAM: Final = "user_compute_stream"
 
 
 def device_of(settings: SessionSettings) -> str:
@@ -124,7 +122,7 @@ def taken(value: Any, name: str, type_: ValueType, settings: SessionSettings) ->
             f"{name!r}, a {type(value).__name__} on a device, speaks no DLPack",
             hint="Pass an array of a library that does, such as PyTorch's, or one of the host.",
         )
-    stream = int(settings.provider_options[0].get(_STREAM, _DEFAULT_STREAM))
+    stream = int(settings.provider_options[0].get(STREAM, DEFAULT_STREAM))
     found = onnxruntime().OrtValue.from_dlpack(_Ready(value, stream))
     shape = tuple(found.shape())
     if isinstance(type_, TensorType):

@@ -94,13 +94,9 @@ def import_model(written: Written, *, partially: bool = False) -> Any:
 
 def _refer_to(tensor: onnx.TensorProto, array: npt.NDArray[Any]) -> None:
     del tensor.external_data[:]
-    entries = {
-        "location": _BY_ADDRESS,
-        "offset": str(array.ctypes.data),
-        "length": str(array.nbytes),
-    }
+    entries = {"location": _BY_ADDRESS, "offset": array.ctypes.data, "length": array.nbytes}
     for key, value in entries.items():
-        tensor.external_data.add(key=key, value=value)
+        tensor.external_data.add(key=key, value=str(value))
 
 
 def _require_all(parameters: Sequence[Any], graph: onnx.GraphProto) -> None:

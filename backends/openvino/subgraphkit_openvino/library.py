@@ -148,10 +148,8 @@ def versions() -> dict[str, str]:
     """Return the versions of the distributions involved, as far as they are installed."""
     found = {}
     for name in ("openvino", "subgraphkit-openvino"):
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -13,6 +13,7 @@ several nodes, as with Dropout behind Relu.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import onnx
@@ -142,16 +143,13 @@ class Questions:
         }
 
     def _each_alone(self, nodes: Iterable[int]) -> dict[int, Refusal]:
-        found = {}
+        found: dict[int, Refusal] = {}
         for node in nodes:
-            answer = self._asked_alone(node)
+            key = node_key(self._graph.nodes[node], self._graph.types.get)
+            answer = self._alone.recall(key, partial(self._answer_alone, node))
             if answer is not None:
                 found[node] = answer
         return found
-
-    def _asked_alone(self, node: int) -> Refusal | None:
-        key = node_key(self._graph.nodes[node], self._graph.types.get)
-        return self._alone.recall(key, lambda: self._answer_alone(node))
 
     def _answer_alone(self, node: int) -> Refusal | Passing | None:
         subgraph = make_subgraph(self._graph, (node,), "openvino")

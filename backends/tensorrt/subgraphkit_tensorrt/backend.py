@@ -23,8 +23,8 @@ from subgraphkit.errors import OptionError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import engine_fits
-from subgraphkit_tensorrt.claiming.filters import load_plugins
-from subgraphkit_tensorrt.claiming.property import properties_of
+from subgraphkit_tensorrt.claiming.filters import Filters, load_plugins
+from subgraphkit_tensorrt.claiming.property import RetryPass, TensorRTProperty
 from subgraphkit_tensorrt.library.builder_settings import read_settings
 from subgraphkit_tensorrt.library.flavours import (
     Installation,
@@ -76,7 +76,8 @@ class TensorRTBackend(Backend[Options]):
 
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return a property that takes what the parser takes, and one that looks again."""
-        return properties_of(self.library, self.option_values, self.fingerprint())
+        filters = Filters(self.library, self.option_values, self.fingerprint())
+        return TensorRTProperty(filters), RetryPass(filters)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:

@@ -50,8 +50,6 @@ class Options:
     tf32: bool = True
     """Whether float32 products may be computed from numbers of 10 bits; without, results agree
     with other backends to a rounding."""
-    truncate_double: bool = False
-    """Whether to take nodes of float64 and compute them in float32."""
     dims: OptionShapes = field(default_factory=lambda: MappingProxyType({}))
     """Smallest, usual and largest value of symbolic dimensions, such as {'batch': (1, 8, 32)} or
     'batch=1x8x32'; inner shapes follow from them. There may be several ranges, [1, (1, 8, 32)]

@@ -23,6 +23,7 @@ from subgraphkit.backend import (
 from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
+from subgraphkit_tensorrt.building.network import PACKED, TYPES
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.regions import compile_region
 
@@ -32,17 +33,7 @@ PICKED = "agraph (float[n] x) => (int64[1,m] y, float[n] z) { y = NonZero(x) z =
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
 _QUIET: dict[str, Any] = {"timing_cache": False, "build_behind": False}
-_DTYPES = {
-    "FLOAT8E4M3FN",
-    "FLOAT",
-    "FLOAT16",
-    "BFLOAT16",
-    "INT8",
-    "UINT8",
-    "INT32",
-    "INT64",
-    "BOOL",
-}
+_DTYPES = {*TYPES.values()} - PACKED
 _NEVER = {"Loop", "Scan", "RandomNormal", "RandomUniform", "Bernoulli", "Multinomial"}
 
 
@@ -74,11 +65,6 @@ def weighted(weight: Any) -> onnx.ModelProto:
     return model
 
 
-def compiled(subgraph: Subgraph, double: Double, options: Options) -> SubgraphOperator:
-    """Compile a subgraph for the double, as the backend does."""
-    return compile_region(subgraph, double.library, context_of(subgraph.graph, options))
-
-
 class Opened:
     """A model compiled as one subgraph, by hand."""
 
@@ -88,7 +74,7 @@ class Opened:
         bound = sk.bind(sk.load(proto))
         self.subgraph = make_subgraph(bound, tuple(bound.order), "tensorrt")
         self.context = context_of(bound, self.options)
-        self.operator = compiled(self.subgraph, double, self.options)
+        self.operator = compile_region(self.subgraph, double.library, self.context)
 
     def __call__(self, *inputs: Any, outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Run on inputs in order."""
@@ -150,7 +136,7 @@ class _Selector(SubgraphSelector):
 
 def _is_plain(type_: ValueType | None) -> bool:
     """Say whether TensorRT has such values: it wants to know the rank."""
-    return isinstance(type_, TensorType) and type_.shape is not None and type_.dtype.name in _DTYPES
+    return isinstance(type_, TensorType) and type_.shape is not None and type_.dtype in _DTYPES
 
 
 class _Property(SubgraphProperty):

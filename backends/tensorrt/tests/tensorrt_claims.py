@@ -53,15 +53,10 @@ def reasons(partitioning: Partitioning, node: int) -> list[str]:
     return [str(one.refusal) for one in partitioning.refusals.get(node, ())]
 
 
-def rules(**given: Any) -> Rules:
-    """Return the static rules for TensorRT for RTX, beside its parser."""
-    return rules_for(rtx(), options(**given))
-
-
-def static_refusal(body: str, opset: int = 17, **given: Any) -> str:
+def static_refusal(body: str) -> str:
     """Return why the rules refuse the last node of a graph; empty if they do not."""
-    graph = loaded(parsed(body, opset))
-    refusal = rules(**given).refusal(graph.nodes[len(graph.nodes) - 1])
+    graph = loaded(body)
+    refusal = rules_for(rtx()).refusal(graph.nodes[len(graph.nodes) - 1])
     return "" if refusal is None else str(refusal)
 
 
@@ -69,7 +64,7 @@ def ask(
     graph: BoundGraph, given: Mapping[str, Any] | None = None
 ) -> tuple[ParserQueries, Rules, Conversions]:
     """Return what asks TensorRT for RTX about a graph."""
-    found = rules(**(given or {}))
+    found = rules_for(rtx())
     conversions = Conversions(found)
     chosen = options(**(given or {}))
     return ParserQueries(graph, rtx(), chosen, conversions, None), found, conversions
@@ -81,6 +76,6 @@ def workers(graph: BoundGraph) -> Subgraph:
     return make_subgraph(graph, nodes, "tensorrt")
 
 
-def edges(graph: BoundGraph, found: Rules) -> BoundaryRules:
+def edges(graph: BoundGraph) -> BoundaryRules:
     """Return what judges the values at edges of a graph."""
-    return BoundaryRules(graph, found)
+    return BoundaryRules(graph, rules_for(rtx()))

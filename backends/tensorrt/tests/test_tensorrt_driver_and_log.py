@@ -5,10 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 
 import pytest
 
+from backends.tensorrt.tests.double_road import in_thread
 from backends.tensorrt.tests.tensorrt_models import needs_rtx
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.library import gpus
@@ -100,32 +100,21 @@ def test_what_tensorrt_says_goes_to_logging(caplog):
 
 
 def test_a_listener_hears_warnings_and_errors_of_its_thread_and_of_those_without():
-    heard: dict[str, list[str]] = {}
-    ready, done = threading.Barrier(3), threading.Barrier(3)
+    heard: list[str] = []
 
-    def work(name):
-        with listening() as lines:
-            ready.wait()
-            hear("ERROR", f"of {name}")
-            hear("INFO", "small talk")
-            done.wait()
-            heard[name] = list(lines)
+    def listen():
+        with listening() as theirs:
+            hear("ERROR", "of another")
+            heard.extend(theirs)
 
-    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    ready.wait()
-    done.wait()
-    for thread in threads:
-        thread.join()
-    assert heard == {"a": ["error: of a"], "b": ["error: of b"]}
     with listening() as lines:
-        stranger = threading.Thread(target=hear, args=("WARNING", "of a thread of its own"))
-        stranger.start()
-        stranger.join()
-    assert list(lines) == ["warning: of a thread of its own"]
+        hear("ERROR", "of this one")
+        hear("INFO", "small talk")
+        in_thread(listen)
+        in_thread(lambda: hear("WARNING", "of a thread of its own"))
     hear("ERROR", "to nobody")
-    assert list(lines) == ["warning: of a thread of its own"]
+    assert list(lines) == ["error: of this one", "warning: of a thread of its own"]
+    assert heard == ["error: of another"]
 
 
 def test_listeners_in_one_another_both_hear():
@@ -157,9 +146,7 @@ def test_an_error_that_somebody_listens_to_is_logged_as_a_detail(caplog):
     with listening():
         hear("ERROR", "it goes into the exception")
         hear("WARNING", "it goes on")
-        stranger = threading.Thread(target=hear, args=("ERROR", "of a thread of its own"))
-        stranger.start()
-        stranger.join()
+        in_thread(lambda: hear("ERROR", "of a thread of its own"))
     assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO", "DEBUG"]
 
 

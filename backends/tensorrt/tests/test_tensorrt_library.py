@@ -232,7 +232,7 @@ def test_a_planner_goes_by_what_the_library_says_of_itself(place):
     place("tensorrt", WITHOUT_DRIVER)
     old = TensorRTBackend.planner(Options())
     assert (old.traits.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
-    assert "Attention" in rules_for(old.library, Options()).table.newer
+    assert "Attention" in rules_for(old.library).table.newer
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
         "{ y = acme.Own(x) }"

@@ -34,7 +34,7 @@ def _problem(case):
     if not nodes or any(node.domain for node in nodes):
         return None
     subgraph = workers(graph)
-    if not all(map(conversions.converts, refused)) or not all(_crossing(subgraph, graph, found)):
+    if not all(map(conversions.converts, refused)) or not all(_crossing(subgraph, graph)):
         return None
     return None if queries.refusals_in(subgraph) else _built(subgraph)
 
@@ -53,8 +53,8 @@ def _built(subgraph):
     return ""
 
 
-def _crossing(subgraph, graph, found):
-    borders = edges(graph, found)
+def _crossing(subgraph, graph):
+    borders = edges(graph)
     for node in subgraph.members:
         for value in set(node.inputs).intersection(subgraph.inputs):
             yield borders.may_enter(node, value) is True

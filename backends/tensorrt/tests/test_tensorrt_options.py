@@ -14,7 +14,6 @@ from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt import TensorRTBackend
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.builder_settings import read_settings
-from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.option_rules import check_agreement, read_ranges
 
 OPTIONS = TensorRTBackend.options
@@ -25,11 +24,6 @@ PACKAGE = Path(subgraphkit_tensorrt.__file__).parent
 def _with(**given):
     named = {name: (value, "a test") for name, value in given.items()}
     return Options(**validate_options("tensorrt", OPTIONS, named))
-
-
-def _capabilities(release):
-    api = Api(release)
-    return Capabilities.of(api.module(), api.flavour)
 
 
 @pytest.mark.parametrize(("given", "said"), [
@@ -174,10 +168,3 @@ def test_a_range_that_cannot_be_read_is_answered_with_the_forms_of_one():
     with pytest.raises(OptionError, match=r"SGK111.*smallest, usual and largest") as caught:
         _with(dims={"batch": "1-8"})
     assert "'batch=1x8x32'" in caught.value.message
-
-
-@pytest.mark.parametrize("peer", ["onnxruntime", "tf_trt", "torch_tensorrt"])
-def test_every_name_of_a_peer_in_the_table_is_answered_with_that_option(peer):
-    for option in OPTIONS:
-        for name in option.elsewhere.get(peer, "").replace(",", " ").split():
-            assert f" is {option.name}=" in TensorRTBackend.foreign_option(name, "x")

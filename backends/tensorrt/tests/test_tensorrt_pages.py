@@ -43,6 +43,9 @@ def test_the_table_of_a_peer_is_that_of_the_options(peer):
     assert listed == {
         name: option.elsewhere[peer] for name, option in TABLE.items() if peer in option.elsewhere
     }
+    for ours, theirs in listed.items():
+        for name in theirs.split(", "):
+            assert f" is {ours}=" in TensorRTBackend.foreign_option(name, "x")
 
 
 @pytest.mark.parametrize("peer", PEERS)

@@ -144,7 +144,7 @@ def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch)
     def no_builder(*_):
         raise AssertionError("the builder was asked")
 
-    monkeypatch.setattr(build, "_run", no_builder)
+    monkeypatch.setattr(build, "_build_plan", no_builder)
     given, said = BAD[what]
     with pytest.raises((OptionError, CompileError)) as caught:
         build_engine(whole(blocks()), options(**given), rtx())

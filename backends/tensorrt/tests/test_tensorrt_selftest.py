@@ -12,6 +12,7 @@ import subgraphkit as sk
 from backends.tensorrt.tests import double_road
 from backends.tensorrt.tests.double_road import DoubleBackend, run_bound
 from backends.tensorrt.tests.tensorrt_double import Double, contexts
+from backends.tensorrt.tests.tensorrt_double.cuda import DoubleCuda
 from subgraphkit.backend import Backend, Check, ProbeResult, SelfCheck, validate_options
 from subgraphkit.cli import main, selftest
 from subgraphkit.finding.registry import registered
@@ -34,7 +35,7 @@ SIZES = {"LAYERS": 2, "WIDTH": 16, "HEADS": 2, "TOKENS": 6, "WORDS": 20, "_RUNS"
 class Bench:
     """Opens sessions on the double, as the command line does on the backend."""
 
-    lacks_networks = False
+    lacks_networks = is_off = False
 
     def __init__(self, double):
         self._double = double
@@ -58,7 +59,7 @@ class Bench:
 
     def expected(self, model, feeds):
         with sk.InferenceSession(model, backend="numpy") as session:
-            return session.run(None, feeds)
+            return [one * (1.01 if self.is_off else 1) for one in session.run(None, feeds)]
 
     def network(self, name):
         if self.lacks_networks:
@@ -139,17 +140,6 @@ def test_a_check_is_not_green_where_what_it_is_named_after_did_not_happen(placed
     assert _end(placed, "scratch memory")[0] == "warning"
 
 
-def test_graphs_that_are_never_launched_and_types_that_nothing_computes_in_are_failures(
-    placed, monkeypatch
-):
-    placed.cuda.spoils_every_capture = True
-    status, text = _end(placed, "CUDA graphs of two shapes")
-    assert (status, "0 runs were launched as graphs, " in text) == ("failure", True)
-    monkeypatch.setattr(report, "_MATRIX_LAYERS", frozenset())
-    status, text = _end(placed, "BERT in fp16")
-    assert (status, "none of float16" in text) == ("failure", True)
-
-
 def test_times_stand_beside_those_of_others_where_they_are(placed, monkeypatch, tmp_path):
     name = "BERT in fp32"
     assert "CUDA provider is not here, trtexec is not here" in _end(placed, name)[1]
@@ -170,28 +160,23 @@ def test_times_stand_beside_those_of_others_where_they_are(placed, monkeypatch, 
     assert said in _end(placed, name)[1]
 
 
-def test_a_network_that_onnx_comes_without_is_not_tried(placed, monkeypatch):
-    monkeypatch.setattr(Bench, "lacks_networks", True)
-    assert _end(placed, "ResNet-50 in bf16") == ("warning", "not tried: no resnet50")
+@pytest.mark.parametrize(("check", "change", "status", "said"), [
+    ("ResNet-50 in bf16", (Bench, "lacks_networks", True), "warning", "not tried: no resnet50"),
+    ("perceptron", (Bench, "is_off", True), "failure", "the error is"),
+    ("perceptron", (double_road, "_NEVER", {"Softmax"}), "failure", "Softmax did not come to"),
+    ("BERT in fp16", (report, "_MATRIX_LAYERS", frozenset()), "failure", "none of float16"),
+    ("CUDA graphs of two shapes", (DoubleCuda, "spoils_every_capture", True), "failure", "0 runs "),
+])  # fmt: skip
+def test_what_is_missing_or_wrong_is_not_green(placed, monkeypatch, check, change, status, said):
+    monkeypatch.setattr(*change)
+    found, text = _end(placed, check)
+    assert (found, said in text) == (status, True)
 
 
 @pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
 def test_what_a_library_leaves_to_others_is_not_taken_for_tried(placed):
     with pytest.raises(computing.NotAvailable, match="TensorRT for RTX has no NonZero"):
         computing.agreed((double_road.PICKED, ()), (16,))(Bench(placed))
-
-
-def test_a_node_that_ran_elsewhere_is_a_failure(placed, monkeypatch):
-    monkeypatch.setattr(double_road, "_NEVER", {"Softmax"})
-    said = "NotAsExpected: Softmax did not come to TensorRT"
-    assert _end(placed, "perceptron") == ("failure", said)
-
-
-def test_a_device_that_computes_wrongly_is_found_out(placed, monkeypatch):
-    run = Bench.expected
-    monkeypatch.setattr(Bench, "expected", lambda *given: [one * 1.01 for one in run(*given)])
-    status, text = _end(placed, "perceptron")
-    assert (status, "the error is" in text) == ("failure", True)
 
 
 def test_without_a_device_every_check_says_what_it_lacks(monkeypatch):

@@ -1,6 +1,7 @@
 """The backend: one property that takes every node TVM imports rightly."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,10 +104,8 @@ class TvmBackend(Backend[Options]):
         """Say which TVM is installed; only ``deep`` imports it, which takes seconds."""
         versions = {}
         for name in ("apache-tvm", "apache-tvm-ffi", "subgraphkit-tvm"):
-            try:
+            with suppress(PackageNotFoundError):
                 versions[name] = version(name)
-            except PackageNotFoundError:
-                continue
         device = "cpu"
         problem = "" if find_spec(MODULE) is not None else f"module {MODULE!r} is not installed"
         if deep and not problem:

@@ -35,13 +35,12 @@ class RelaxRegion:
     """
 
     module: Any
-    input_count: int
     weights: tuple[str, ...]
 
 
 def has_converter(op_type: str) -> bool:
     """Say whether the importer knows an operator at all."""
-    return op_type in _converters()
+    return op_type in tvm(_FRONTEND)._get_convert_map()  # noqa: SLF001 (no public way)
 
 
 def weight_names(subgraph: Subgraph) -> tuple[str, ...]:
@@ -106,12 +105,7 @@ def import_model(
         raise ImportRefusedError(f"{len(found)} outputs are made of {len(outputs)}")
     for (name, expected), actual in zip(outputs.items(), found, strict=True):
         _require_type(name, expected, actual)
-    return RelaxRegion(module, input_count, weights)
-
-
-def _converters() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = tvm(_FRONTEND)._get_convert_map()  # noqa: SLF001 (no public way)
-    return table
+    return RelaxRegion(module, weights)
 
 
 def _is_weight(stored: Initializer, looked_into: bool) -> bool:  # noqa: FBT001 (a fact of it)

@@ -38,18 +38,26 @@ class ProgramStep:
     """One step of the finished program: a call of a kernel.
 
     Attributes:
-        node: The node it computes; of a chain, the last one.
+        nodes: The node it computes, or those of a chain.
         operands: Names of the values passed, None where an input is left out.
         results: Names of the values made; an empty string is an output left out.
     """
 
-    node: Node
     nodes: tuple[Node, ...]
     entry: Implementation
     kernel: Kernel
     operands: tuple[str | None, ...]
     results: tuple[str, ...]
-    label: str
+
+    @property
+    def node(self) -> Node:
+        """The node it computes; of a chain, the last one."""
+        return self.nodes[-1]
+
+    @property
+    def label(self) -> str:
+        """What reports call it."""
+        return " + ".join(node.label for node in self.nodes)
 
 
 def lower(
@@ -123,15 +131,8 @@ def _make(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same
         if i not in site.absorbed
     ]
     operands += [scope.resolve(name) for name in site.captured]
-    return ProgramStep(
-        node,
-        (node,),
-        entry,
-        as_kernel(made),
-        operands=tuple(operands),
-        results=node.outputs or ("",),
-        label=node.label,
-    )
+    results = node.outputs or ("",)
+    return ProgramStep((node,), entry, as_kernel(made), tuple(operands), results)
 
 
 _CHAIN: Final = Implementation(lambda _: Same())
@@ -142,16 +143,9 @@ def _make_chain(nodes: tuple[Node, ...], scope: Scope) -> ProgramStep | None:
     made = make_chain(nodes, scope)
     if made is None:
         return None
-    kernel, operands = made
-    return ProgramStep(
-        nodes[-1],
-        nodes,
-        _CHAIN,
-        kernel,
-        operands=tuple(scope.resolve(name) for name in operands),
-        results=nodes[-1].outputs,
-        label=" + ".join(node.label for node in nodes),
-    )
+    kernel, names = made
+    operands = tuple(scope.resolve(name) for name in names)
+    return ProgramStep(nodes, _CHAIN, kernel, operands, nodes[-1].outputs)
 
 
 def _fold(step: ProgramStep, scope: Scope) -> bool:

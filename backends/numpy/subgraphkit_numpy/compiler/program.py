@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from subgraphkit_numpy.compiler.lowering import ProgramStep, lower
 from subgraphkit_numpy.kernels.scope import Scope
 from subgraphkit_numpy.kernels.wrapping import copied
 from subgraphkit_numpy.parallel import BlasAlone
-from subgraphkit_numpy.sourcing import function_code
 
 _NUMBERS = itertools.count()
 _BY_FILENAME: "weakref.WeakValueDictionary[str, Program]" = weakref.WeakValueDictionary()
@@ -60,7 +59,8 @@ class Program:
         self._kernel_names = text.kernel_names
         self._labels = {line: steps[i].label for line, i in text.step_of_line.items()}
         filename = f"<subgraphkit-numpy {next(_NUMBERS)}: {name}>"
-        self._code = function_code(self.source, filename)
+        module = compile(self.source, filename, "exec", dont_inherit=True, optimize=2)
+        self._code = next(one for one in module.co_consts if isinstance(one, CodeType))
         linecache.cache[filename] = (
             len(self.source),
             None,

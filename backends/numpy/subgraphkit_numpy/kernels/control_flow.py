@@ -45,7 +45,7 @@ def loop(site: Site) -> Made:
     has_count, has_condition = site.has(0), site.has(1)
     given = site.input_count
     limit = site.scope.options.max_loop_iterations
-    empty = _empty_outputs(site, "body", 1 + carried)
+    empty = _empty_outputs(site, 1 + carried)
     most = output_limit(site.scope)
 
     def compute(*values: Any) -> tuple[Any, ...]:
@@ -67,9 +67,9 @@ def loop(site: Site) -> Made:
     return _single(compute, site.output_count)
 
 
-def _empty_outputs(site: Site, name: str, first: int) -> list[Array]:
+def _empty_outputs(site: Site, first: int) -> list[Array]:
     """Return what collected outputs are if a body never runs, as far as its types tell."""
-    body = site.node.bodies[name]
+    body = site.node.bodies["body"]
     empty = []
     for output in body.outputs[first:]:
         type_ = body.types.get(output)
@@ -119,7 +119,7 @@ class _Scan:
         self.in_backwards = _full(site.ints("scan_input_directions"), self.input_count)
         self.out_axes = _full(site.ints("scan_output_axes"), self.output_count)
         self.out_backwards = _full(site.ints("scan_output_directions"), self.output_count)
-        self.empty = _empty_outputs(site, "body", state_count)
+        self.empty = _empty_outputs(site, state_count)
         self.most = output_limit(site.scope)
 
     def run(self, states: Sequence[Any], scanned: Sequence[Array], outer: Sequence[Any]) -> Any:

@@ -44,7 +44,7 @@ def _along_axis(x: Array, geometry: Geometry, axis: int, combine: np.ufunc) -> A
     return total
 
 
-def _pooled(
+def _combine_windows(
     x: Array, geometry: Geometry, combine: np.ufunc, value: Any, count: Array | None = None
 ) -> Array:
     """Combine the elements under every window, and divide the results if there is a count.
@@ -99,7 +99,7 @@ def _totals(x: Array) -> Array:
 
 
 def _maxima(x: Array) -> Array:
-    axes, lowest = _spatial_axes(x), least(x.dtype)
+    axes, lowest = tuple(range(2, x.ndim)), least(x.dtype)
     return np.asarray(np.maximum.reduce(x, axes, keepdims=True, initial=lowest))
 
 
@@ -113,7 +113,7 @@ def max_pool(site: Site) -> Kernel | Callable[..., Any]:
         geometry = windows.on(x.shape[2:])
         if _covers_everything(x.shape[2:], geometry):
             return _maxima(x)
-        return _pooled(x, geometry, np.maximum, least(x.dtype))
+        return _combine_windows(x, geometry, np.maximum, least(x.dtype))
 
     def compute_with_places(x: Array) -> tuple[Array, Array]:
         return _maxima_and_places(x, windows.on(x.shape[2:]), by_columns=by_columns)
@@ -153,7 +153,7 @@ def average_pool(site: Site) -> Made:
         if _covers_everything(x.shape[2:], geometry):
             y = _totals(x)
             return np.divide(y, count, y)
-        return _pooled(x, geometry, np.add, 0, count)
+        return _combine_windows(x, geometry, np.add, 0, count)
 
     return Kernel(in_wide(compute), shares=True)
 
@@ -174,23 +174,22 @@ def window_counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding:
     return total
 
 
+@kernel("GlobalLpPool")
 @kernel("LpPool", since=2)
 def lp_pool(site: Site) -> Made:
-    """Return p-norms under windows."""
-    windows = WindowAttributes(site.node)
+    """Return p-norms under windows, or of every channel."""
+    windows = None if site.node.op_type == "GlobalLpPool" else WindowAttributes(site.node)
     order = site.attribute("p", 2)
 
     def compute(x: Array) -> Any:
-        geometry = windows.on(x.shape[2:])
         powers = np.power(np.abs(x), x.dtype.type(order))
-        y = _pooled(powers, geometry, np.add, 0)
-        return np.power(y, x.dtype.type(1 / order), y)
+        if windows is None:
+            y = np.add.reduce(powers, tuple(range(2, x.ndim)), keepdims=True)
+        else:
+            y = _combine_windows(powers, windows.on(x.shape[2:]), np.add, 0)
+        return np.power(y, x.dtype.type(1 / order))
 
     return in_wide(compute)
-
-
-def _spatial_axes(x: Array) -> tuple[int, ...]:
-    return tuple(range(2, x.ndim))
 
 
 @kernel("GlobalAveragePool")
@@ -208,19 +207,6 @@ def global_average_pool(_site: Site) -> Made:
 def global_max_pool(_site: Site) -> Made:
     """Return the maximum of every channel."""
     return _maxima
-
-
-@kernel("GlobalLpPool")
-def global_lp_pool(site: Site) -> Made:
-    """Return the p-norm of every channel."""
-    order = site.attribute("p", 2)
-
-    def compute(x: Array) -> Any:
-        powers = np.power(np.abs(x), x.dtype.type(order))
-        total = np.add.reduce(powers, _spatial_axes(x), keepdims=True)
-        return np.power(total, x.dtype.type(1 / order))
-
-    return in_wide(compute)
 
 
 @kernel("MaxRoiPool")

@@ -39,10 +39,10 @@ _RANDOM: Final = frozenset({"Bernoulli", "Dropout", "Multinomial"})
 
 @lru_cache(maxsize=1024)
 def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | Refusal:
-    """Return an entry that runs an operator on ``onnx.reference``, or why there is none."""
-    refusal = missing_operator(domain, op_type, opset)
-    if refusal is not None:
-        return refusal
+    """Return an entry that runs an operator on ``onnx.reference``, or why there is none.
+
+    The operator is not a ``missing_operator``.
+    """
     implementation = _load(domain, op_type, opset)
     if implementation is None:
         text = f"operator {qualified_name(domain, op_type)} has no implementation for opset {opset}"

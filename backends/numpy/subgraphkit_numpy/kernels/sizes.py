@@ -1,7 +1,7 @@
 """Sizes of what operators return, from the values of their inputs and their attributes."""
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from math import ceil, isfinite, prod
 from typing import Any, Final
@@ -54,14 +54,17 @@ def _expand(_site: Site, values: Values) -> Sequence[int]:
 def _tile(site: Site, values: Values) -> Sequence[int]:
     x, repeats = values[0], _ints(values[1])
     if site.opset < 6:  # noqa: PLR2004 (an opset)
-        repeats = _along(values[2].item(), x.ndim, int(repeats[0]))
+        axis = int(values[2].item())
+        return _with_sizes(x, [axis], [x.shape[axis] * int(repeats[0])])
     return [dim * times for dim, times in zip(x.shape, repeats, strict=False)]
 
 
-def _along(axis: float, rank: int, times: int) -> list[int]:
-    repeats = [1] * rank
-    repeats[int(axis)] = times
-    return repeats
+def _with_sizes(x: Array, axes: Iterable[int] | None, sizes: Iterable[int]) -> Sequence[int]:
+    """Return the shape of an array with other sizes along axes; None for all."""
+    dims = list(x.shape)
+    for axis, size in zip(range(x.ndim) if axes is None else axes, sizes, strict=False):
+        dims[axis] = size
+    return dims
 
 
 def _pad(site: Site, values: Values) -> Sequence[int]:
@@ -83,27 +86,11 @@ def _resize(site: Site, values: Values) -> Sequence[int]:
     place = 1 if site.opset < 11 else 2  # noqa: PLR2004 (an opset)
     scales, sizes = _value(values, place), _value(values, 3)
     axes = site.ints("axes") or tuple(range(x.ndim))
-    dims = list(x.shape)
     if sizes is not None and sizes.size:
-        given = _ints(sizes)
-    elif scales is not None:
-        given = [
-            int(x.shape[a] * s) for a, s in zip(axes, scales.reshape(-1).tolist(), strict=False)
-        ]
-    else:
-        given = [int(d * s) for d, s in zip(x.shape, site.attribute("scales", ()), strict=False)]
-    for axis, size in zip(axes, given, strict=False):
-        dims[axis] = size
-    return dims
-
-
-def _center_crop_pad(site: Site, values: Values) -> Sequence[int]:
-    x = values[0]
-    dims = list(x.shape)
-    axes = site.ints("axes") or tuple(range(x.ndim))
-    for axis, size in zip(axes, _ints(values[1]), strict=False):
-        dims[axis] = size
-    return dims
+        return _with_sizes(x, axes, _ints(sizes))
+    factors = site.attribute("scales", ()) if scales is None else scales.reshape(-1).tolist()
+    pairs = zip(axes, factors, strict=False)
+    return _with_sizes(x, axes, [int(x.shape[axis] * factor) for axis, factor in pairs])
 
 
 def _affine_grid(_site: Site, values: Values) -> Sequence[int]:
@@ -278,7 +265,9 @@ GROWING: Final[Mapping[str, Sizer]] = {
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _filled),
     **dict.fromkeys(("ConstantOfShape", "RandomNormal", "RandomUniform"), _filled),
     "AffineGrid": _affine_grid,
-    "CenterCropPad": _center_crop_pad,
+    "CenterCropPad": lambda site, values: _with_sizes(
+        values[0], site.ints("axes"), _ints(values[1])
+    ),
     "Col2Im": _col2im,
     "DFT": _dft,
     "Expand": _expand,

@@ -147,8 +147,9 @@ class GraphDraft:
         )
 
     def stand_for(self, name: str, tensor: DraftTensor) -> None:
-        """Let a value be the elements of a tensor in the value's own shape."""
-        self.values[name] = self.reshaped(tensor, self.value(name).dims)
+        """Let a value be the elements of a tensor in the value's own shape, unless it is that."""
+        if tensor is not self.value(name):
+            self.values[name] = self.reshaped(tensor, self.value(name).dims)
 
     def add(
         self, kind: str, inputs: Sequence[DraftTensor], output: DraftTensor, **attributes: Any

@@ -117,9 +117,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
         return
     y = _without_last_ones(draft, node, whole)
     a, b = (_operand(draft, node, place, whole, len(y.dims)) for place in (0, 1))
-    draft.add(_BINARY[node.op_type], [a, b], y)
-    if y is not whole:
-        draft.stand_for(node.outputs[0], y)
+    draft.stand_for(node.outputs[0], draft.add(_BINARY[node.op_type], [a, b], y))
 
 
 @lowers(*_FOLDED)
@@ -140,8 +138,7 @@ def folded(draft: GraphDraft, node: Node) -> None:
         draft.add("multiply", [total, share], y)
     elif len(operands) == 1:
         y = total
-    if y is not whole:
-        draft.stand_for(node.outputs[0], y)
+    draft.stand_for(node.outputs[0], y)
 
 
 @lowers("Pow")
@@ -223,8 +220,7 @@ def reduction(draft: GraphDraft, node: Node) -> None:
         x = draft.add(_REDUCTIONS[node.op_type], [x], output, axes=longer, keep_dims=True)
     elif node.op_type in _NORMS:
         x = draft.add("abs", [x], draft.like(x))
-    if x is not y:
-        draft.stand_for(node.outputs[0], x)
+    draft.stand_for(node.outputs[0], x)
 
 
 def _axes(draft: GraphDraft, node: Node, rank: int) -> tuple[int, ...]:

@@ -49,18 +49,16 @@ def layer_normalization(draft: GraphDraft, node: Node) -> None:
     else:
         bias = draft.filled(0.0, (length,), x.dtype)
     inner = draft.view(node.inputs[0], dims)
-    output = y if dims == y.dims else draft.like(y, dims)
-    draft.add(
+    made = draft.add(
         "layer_norm",
         [inner, scale, bias],
-        output,
+        y if dims == y.dims else draft.like(y, dims),
         begin_norm_axis=-1,
         keep_stats=False,
         use_affine=True,
         epsilon=float(node.attribute("epsilon", 1e-5)),
     )
-    if output is not y:
-        draft.stand_for(node.outputs[0], output)
+    draft.stand_for(node.outputs[0], made)
 
 
 @lowers("Softmax", "LogSoftmax")

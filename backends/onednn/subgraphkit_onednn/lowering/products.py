@@ -35,10 +35,8 @@ def matrix_product(draft: GraphDraft, node: Node) -> None:
     b = draft.view(names[1], (1,) * (rank - len(columns)) + columns)
     batch = tuple(max(pair) for pair in zip(a.dims[:-2], b.dims[:-2], strict=True))
     dims = (*batch, a.dims[-2], b.dims[-1])
-    if dims == y.dims:
-        draft.add("matmul", [a, b], y)
-    else:
-        draft.stand_for(node.outputs[0], draft.add("matmul", [a, b], draft.like(y, dims)))
+    made = y if dims == y.dims else draft.like(y, dims)
+    draft.stand_for(node.outputs[0], draft.add("matmul", [a, b], made))
 
 
 @lowers("Gemm")

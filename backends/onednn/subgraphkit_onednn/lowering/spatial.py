@@ -38,7 +38,7 @@ def is_spatial(dims: tuple[int, ...]) -> bool:
     return _LEAST_AXES <= len(dims) <= _MOST_AXES
 
 
-def _stated(node: Node, kernel: tuple[int, ...]) -> Windows:
+def _as_stated(node: Node, kernel: tuple[int, ...]) -> Windows:
     """Return the geometry as the attributes of a node state it."""
     rank = len(kernel)
     pads = tuple(node.attribute("pads", None) or (0,) * 2 * rank)
@@ -48,7 +48,7 @@ def _stated(node: Node, kernel: tuple[int, ...]) -> Windows:
     return Windows(kernel, strides, dilations, pads[:rank], pads[rank:])
 
 
-def _padded(stated: Windows, begin: list[int], end: list[int]) -> Windows:
+def _with_padding(stated: Windows, begin: list[int], end: list[int]) -> Windows:
     """Return the geometry with the settled padding; RefusedError if that is negative."""
     require(min(*begin, *end) >= 0, "attribute", "padding is negative")
     return replace(stated, pads_begin=tuple(begin), pads_end=tuple(end))
@@ -58,7 +58,7 @@ def _windows(
     node: Node, kernel: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]
 ) -> Windows:
     """Read the geometry of a convolution or a pool, and settle its padding from what it makes."""
-    stated, auto = _stated(node, kernel), node.attribute("auto_pad", "NOTSET")
+    stated, auto = _as_stated(node, kernel), node.attribute("auto_pad", "NOTSET")
     require(min(*stated.pads_begin, *stated.pads_end) >= 0, "attribute", "padding is negative")
     begin, end = [], []
     for axis, first in enumerate(stated.pads_begin):
@@ -68,7 +68,7 @@ def _windows(
         begin.append(chosen.get(auto, max(spanned, 0) - half))
         # What the last window does not reach needs no padding, what it reaches beyond does.
         end.append(max(spanned - begin[axis], 0))
-    return _padded(stated, begin, end)
+    return _with_padding(stated, begin, end)
 
 
 @lowers("Conv")
@@ -113,13 +113,14 @@ def _transposed_windows(
     added: tuple[int, ...],
 ) -> Windows:
     """Settle the padding that gives the output its length."""
-    stated, auto = _stated(node, kernel), node.attribute("auto_pad", "NOTSET")
+    stated, auto = _as_stated(node, kernel), node.attribute("auto_pad", "NOTSET")
     rows = zip(stated.strides, source, added, stated.reach, result, strict=True)
     totals = [step * (old - 1) + more + reach - new for step, old, more, reach, new in rows]
     begin = list(stated.pads_begin)
     if node.attribute("output_shape", None) or auto in {"SAME_UPPER", "SAME_LOWER"}:
         begin = [total // 2 if auto == "SAME_UPPER" else -(-total // 2) for total in totals]
-    return _padded(stated, begin, [t - first for t, first in zip(totals, begin, strict=True)])
+    end = [total - first for total, first in zip(totals, begin, strict=True)]
+    return _with_padding(stated, begin, end)
 
 
 def _geometry(windows: Windows, *, dilates: bool = True) -> dict[str, Any]:

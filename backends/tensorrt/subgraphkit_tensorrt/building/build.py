@@ -77,7 +77,8 @@ def _build_plan(
     config.progress_monitor = monitor
     timings = timing_cache_for(context, library, kind_of_gpu(options.device) or "none")
     attached = timings.attach(config) if timings is not None else None
-    made, lines = _run(parsed, config, progress)
+    with listening() as lines, cancellable(progress):
+        made = parsed.builder.build_serialized_network(parsed.network, config)
     progress.check()
     skipped = sum(_SKIPPED in line.lower() for line in lines)
     if skipped:
@@ -91,15 +92,7 @@ def _build_plan(
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:
         timings.keep(config)
-    return made
-
-
-def _run(
-    parsed: ParsedNetwork, config: Any, progress: Progress
-) -> tuple[bytes | None, Sequence[str]]:
-    with listening() as lines, cancellable(progress):
-        made = parsed.builder.build_serialized_network(parsed.network, config)
-        return (None if made is None else bytes(made)), lines
+    return bytes(made)
 
 
 _SKIPPED: Final = "insufficient"

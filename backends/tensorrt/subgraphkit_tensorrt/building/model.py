@@ -211,7 +211,9 @@ def rename(proto: Any, subgraph: Subgraph) -> NameMap:
     kept = {value.name for value in (*proto.graph.input, *proto.graph.output)}
     renamed = _Renaming(kept)
     renamed.graph(proto.graph)
-    _put_in_order(proto.graph)
+    for values in (proto.graph.value_info, proto.graph.initializer):
+        # which were in the order of the former names
+        values.sort(key=lambda value: (len(value.name), value.name))
     nodes = [Node(subgraph.graph, node) for node in subgraph.nodes]
     return NameMap(
         values={ours: theirs for theirs, ours in renamed.names.items() if ours != theirs},
@@ -260,16 +262,6 @@ class _Renaming:
                 ours += "_"
             self.names[name] = ours
         return self.names[name]
-
-
-def _put_in_order(graph: Any) -> None:
-    """Sort the lists of a graph beside its nodes, which were in the order of the former names."""
-    graph.value_info.sort(key=_length_and_name)
-    graph.initializer.sort(key=_length_and_name)
-
-
-def _length_and_name(value: Any) -> tuple[int, str]:
-    return len(value.name), value.name
 
 
 def _bodies(node: Any) -> Iterator[Any]:

@@ -148,15 +148,11 @@ def element_type(trt: Any, dtype: Any) -> DataType:
     return DataType.UNDEFINED
 
 
-def misread_type(trt: Any, tensor: Any, type_: ValueType | None, *, narrows: bool) -> str:
-    """Return the type that the library gives a value, if it is not what ONNX says; else nothing.
-
-    ``narrows``: Whether float64 becomes float32, which is undone when the border is crossed.
-    """
+def misread_type(trt: Any, tensor: Any, type_: ValueType | None) -> str:
+    """Return the type that the library gives a value, if it is not what ONNX says; else nothing."""
     if not isinstance(type_, TensorType):
         return ""
     dtype = element_type(trt, tensor.dtype)
-    is_narrowed = narrows and (type_.dtype, dtype) == (DataType.DOUBLE, DataType.FLOAT)
     shape = tuple(tensor.shape)
     # A length of -1 means that nothing is known of it.
     fits = type_.shape is None or (
@@ -166,7 +162,7 @@ def misread_type(trt: Any, tensor: Any, type_: ValueType | None, *, narrows: boo
             for have, want in zip(shape, type_.shape, strict=True)
         )
     )
-    if fits and (dtype is type_.dtype or is_narrowed or DataType.UNDEFINED in {dtype, type_.dtype}):
+    if fits and (dtype is type_.dtype or DataType.UNDEFINED in {dtype, type_.dtype}):
         return ""
     return str(TensorType(dtype, tuple(None if dim < 0 else dim for dim in shape)))
 
@@ -193,8 +189,7 @@ def differences(network: Any, subgraph: Subgraph, library: Library, options: Opt
             type_ = stated
             if name in narrowed and isinstance(stated, TensorType):
                 type_ = replace(stated, dtype=DataType.FLOAT16)
-            narrows = options.truncate_double
-            made = misread_type(library.trt, tensors[name], type_, narrows=narrows)
+            made = misread_type(library.trt, tensors[name], type_)
             found += [f"{kind} {name!r} is {made}, expected {type_}"] if made else []
     return found
 

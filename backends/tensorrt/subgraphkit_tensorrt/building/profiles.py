@@ -41,18 +41,11 @@ class InputRange:
 
     def covers(self, shape: Sequence[int]) -> bool:
         """Say whether a shape is within."""
-        return len(shape) == len(self.min) and all(
-            low <= size <= high for low, size, high in zip(self.min, shape, self.max, strict=True)
-        )
+        return _are_between(self.min, shape, self.max)
 
     def covers_values(self, values: Sequence[int]) -> bool:
         """Say whether the elements of an input are within; any are if they do not count."""
-        if self.values is None:
-            return True
-        low, _, high = self.values
-        return len(values) == len(low) and all(
-            a <= one <= b for a, one, b in zip(low, values, high, strict=True)
-        )
+        return self.values is None or _are_between(self.values[0], values, self.values[2])
 
     def widened(self, other: "InputRange", *, rounds: bool = False) -> "InputRange":
         """Return a range that covers both, tuned for the shape of ``other``.
@@ -66,7 +59,7 @@ class InputRange:
             values = (low, values[1], tuple(map(max, self.values[2], values[2])))
         lows, highs = tuple(map(min, self.min, other.min)), tuple(map(max, self.max, other.max))
         if rounds:
-            ends = [_rounded(*one) for one in zip(lows, highs, strict=True)]
+            ends = [_round_ends(*one) for one in zip(lows, highs, strict=True)]
             lows, highs = tuple(low for low, _ in ends), tuple(high for _, high in ends)
         return InputRange(lows, other.opt, highs, values)
 
@@ -79,28 +72,27 @@ class InputRange:
     def from_json(cls, found: Mapping[str, Any]) -> "InputRange":
         """Read what ``to_json`` returned."""
         low, usual, high = (tuple(map(int, found[key])) for key in ("min", "opt", "max"))
-        given = found.get("values")
-        values = None
-        if given is not None:
-            first, second, third = (tuple(map(int, one)) for one in given)
-            values = (first, second, third)
+        values: Any = found.get("values")
+        if values is not None:
+            values = tuple(tuple(map(int, one)) for one in values)
         return cls(low, usual, high, values)
 
 
-def _rounded(low: int, high: int) -> tuple[int, int]:
+def _are_between(low: Sequence[int], numbers: Sequence[int], high: Sequence[int]) -> bool:
+    rows = zip(low, numbers, high, strict=True)
+    return len(low) == len(numbers) and all(a <= number <= b for a, number, b in rows)
+
+
+def _round_ends(low: int, high: int) -> tuple[int, int]:
     return (min(low, 1), 1 << (high - 1).bit_length()) if low != high else (low, high)
 
 
-def exact_ranges(
-    subgraph: Subgraph, inputs: Sequence[Any], *, with_values: bool = True
-) -> dict[str, InputRange]:
+def exact_ranges(subgraph: Subgraph, inputs: Sequence[Any]) -> dict[str, InputRange]:
     """Return the ranges that hold nothing but the shapes of some arrays."""
     found = {}
     for name, array in zip(subgraph.inputs, inputs, strict=True):
         shape = tuple(map(int, array.shape))
-        values = (
-            _values_of(array) if with_values and may_hold_a_shape(subgraph.graph, name) else None
-        )
+        values = _values_of(array) if may_hold_a_shape(subgraph.graph, name) else None
         found[name] = InputRange(shape, shape, shape, values)
     return found
 

@@ -71,7 +71,7 @@ class BoundaryRules:
         type_ = self._graph.types.get(value)
         if not isinstance(type_, TensorType):
             return Refusal("border", f"{value!r} is no tensor and cannot {verb} TensorRT")
-        if self._rules.element_type(type_.dtype) not in CROSSING:
+        if type_.dtype not in CROSSING:
             return Refusal("border", f"{value!r} is {type_}, which cannot {verb} TensorRT")
         if type_.shape is None:
             text = f"{value!r} has a number of axes that is not known and cannot {verb} TensorRT"

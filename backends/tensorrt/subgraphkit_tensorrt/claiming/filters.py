@@ -51,7 +51,7 @@ class Filters:
         folder = self._folder = context.kept_folder()
         load_modules(options.modules)
         load_plugins(library, options.plugin_libraries)
-        rules = rules_for(library, options)
+        rules = rules_for(library)
         conversions = Conversions(rules)
         self._graph = graph
         is_ahead = options.build_only or not options.allow_runtime_build
@@ -157,7 +157,6 @@ def _structure(graph: BoundGraph) -> str:
     return repr((rows, sorted(types.items()), sorted(graph.opset_imports.items())))
 
 
-_VERSION: Final = "1"
 _LOADED: Final[set[tuple[int, str]]] = set()
 _LOCK: Final = threading.Lock()
 
@@ -183,24 +182,19 @@ def load_plugins(library: Library, paths: Iterable[str]) -> None:
 
 def plugin_refusal(library: Library, node: Node) -> Refusal | None:
     """Say why a node of another domain cannot be a plugin; None if one is registered."""
+    foreign, title = f"{node.qualified_op_type} is not ONNX's", library.flavour.title
     if library.trt is None:
-        name, title = node.qualified_op_type, library.flavour.title
-        text = f"{name} is not ONNX's, and there is no {title} here to be asked for a plugin"
-        return Refusal("op_unsupported", text)
-    if not library.capabilities.plugins:
-        text = f"{node.qualified_op_type} is not ONNX's, and {library.flavour.title} has no plugins"
-        return Refusal("op_unsupported", text)
-    if _is_registered(library, node):
-        return None
-    text = f"no plugin {node.op_type!r} is registered; load its library with plugin_libraries"
+        text = f"{foreign}, and there is no {title} here to be asked for a plugin"
+    elif not library.capabilities.plugins:
+        text = f"{foreign}, and {title} has no plugins"
+    else:
+        version = str(plain(node.attribute("plugin_version", "1")))
+        namespace = str(plain(node.attribute("plugin_namespace", "")))
+        registry = library.trt.get_plugin_registry()
+        if registry.get_creator(node.op_type, version, namespace) is not None:
+            return None
+        text = f"no plugin {node.op_type!r} is registered; load its library with plugin_libraries"
     return Refusal("op_unsupported", text)
-
-
-def _is_registered(library: Library, node: Node) -> bool:
-    version = str(plain(node.attribute("plugin_version", _VERSION)))
-    namespace = str(plain(node.attribute("plugin_namespace", "")))
-    registry = library.trt.get_plugin_registry()
-    return registry.get_creator(node.op_type, version, namespace) is not None
 
 
 def _first_time(trt: Any, path: str) -> bool:

@@ -54,13 +54,8 @@ class _Asked:
     file_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What the parser answered."""
-
-    taken: bool
-    faults: _Faults
-    words: str = ""
+_Answer = tuple[_Faults, str | None]
+"""What is wrong with nodes, and what else was said; None for that if the model is taken."""
 
 
 class ParserQueries:
@@ -82,7 +77,6 @@ class ParserQueries:
         self.asked = 0
         self._graph = graph
         self._library = library
-        self._narrows: bool = options.truncate_double
         self._conversions = conversions
         self._folder = folder
         can = library.capabilities
@@ -122,15 +116,14 @@ class ParserQueries:
         found: _Faults = {}
         asked, rounds = first, 0
         while True:
-            answer = self._ask(asked)
+            faults, words = self._ask(asked)
             rounds += 1
-            named = {left[place]: said for place, said in answer.faults.items()}
-            if answer.taken and not named:
+            named = {left[place]: said for place, said in faults.items()}
+            if not named and words is None:
                 return found
-            if not named:
-                named = self._each_alone(left, first.subgraph)
+            named = named or self._each_alone(left, first.subgraph)
             if not named or rounds >= _MOST_ROUNDS:
-                words = answer.words or f"it is not settled after {rounds} questions"
+                words = words or f"it is not settled after {rounds} questions"
                 return found | dict.fromkeys(left, ("op_unsupported", _quote(words)))
             found |= named
             left = [place for place in left if place not in named]
@@ -144,10 +137,9 @@ class ParserQueries:
         found: _Faults = {}
         for place in places:
             alone = self._write(make_subgraph(self._graph, [subgraph.nodes[place]], "tensorrt"))
-            answer = self._ask(alone)
-            if not answer.taken or answer.faults:
-                unnamed = ("op_unsupported", _quote(answer.words))
-                found[place] = answer.faults.get(0, unnamed)
+            faults, words = self._ask(alone)
+            if faults or words is not None:
+                found[place] = faults.get(0, ("op_unsupported", _quote(words or "")))
         return found
 
     def _write(self, subgraph: Subgraph) -> _Asked:
@@ -188,17 +180,14 @@ class ParserQueries:
         for name, tensor in dict(_tensors(network, parser, asked.proto)).items():
             value = asked.names.values.get(name, name)
             type_ = self._graph.types.get(value)
-            made = misread_type(self._library.trt, tensor, type_, narrows=self._narrows)
+            made = misread_type(self._library.trt, tensor, type_)
             if not made:
                 continue
             text = f"TensorRT makes {made}, not {type_}, of {value!r}"
             for place in [made_by[name]] if name in made_by else _readers(asked, name):
                 faults.setdefault(place, ("misread", text))
         # What reads a value of the wrong type makes others: the first of them is the one to blame.
-        if faults:
-            first = min(faults)
-            faults = {first: faults[first]}
-        return _Answer(taken=True, faults=faults)
+        return dict(sorted(faults.items())[:1]), None
 
     def _complaints(self, parser: Any, asked: _Asked) -> _Answer:
         faults: _Faults = {}
@@ -211,7 +200,7 @@ class ParserQueries:
                 faults.setdefault(place, ("op_unsupported", _quote(text)))
             if not places:
                 unnamed.append(text)
-        return _Answer(taken=False, faults=faults, words="; ".join(unnamed))
+        return faults, "; ".join(unnamed)
 
     def _places_of_error(self, error: Any, asked: _Asked) -> list[int]:
         """Return the places of nodes that an error is about."""

@@ -19,25 +19,12 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import fault_of_machine
 from subgraphkit_tensorrt.claiming.filters import Filters, blamed_nodes
-from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.running.regions import compile_region
 
 _BUILDING: Final = frozenset({"SGK162", "SGK170", "SGK171", "SGK172"})
 """Failures that other nodes, or fewer, may do away with."""
 _RETRIES: Final = 2
 """How often a subgraph is built again without the nodes that made a build fail."""
-
-
-def properties_of(
-    library: Library, options: Options, identity: str
-) -> tuple["TensorRTProperty", "RetryPass"]:
-    """Return the properties of one bind.
-
-    The first takes what the parser takes. A region of its nodes is a new model, of which the parser
-    may take less; then the second divides what is left of it, knowing better.
-    """
-    filters = Filters(library, options, identity)
-    return TensorRTProperty(filters), RetryPass(filters)
 
 
 class TensorRTSelector(SubgraphSelector):
@@ -111,6 +98,6 @@ class TensorRTProperty(SubgraphProperty):
 
 
 class RetryPass(TensorRTProperty):
-    """Divides what the first pass got wrong."""
+    """Divides what the first pass got wrong: a region is a new model, and the parser takes less."""
 
     name: ClassVar[str] = "retry"

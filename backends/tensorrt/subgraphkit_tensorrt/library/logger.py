@@ -118,7 +118,7 @@ def _make(trt: Any) -> Any:
 
 
 _T = TypeVar("_T")
-_QUOTED = 12
+_QUOTED: Final = 12
 
 
 def check(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: str = "") -> _T:
@@ -135,11 +135,11 @@ def check_run(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: 
     return result
 
 
-def tail(lines: Sequence[str], count: int = _QUOTED) -> str:
+def tail(lines: Sequence[str]) -> str:
     """Return the last different lines, errors rather than warnings, one below the other."""
     told = list(dict.fromkeys(lines))
     errors = [line for line in told if not line.startswith("warning")]
-    return "\n".join((errors or told)[-count:])
+    return "\n".join((errors or told)[-_QUOTED:])
 
 
 def _failure(

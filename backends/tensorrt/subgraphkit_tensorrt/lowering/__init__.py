@@ -16,9 +16,10 @@ the definitions that ONNX gives of its composed operators, both for nodes that T
 take as they are.
 """
 
-from subgraphkit_tensorrt.lowering.conversions import Conversions, converter, lower, rules_for
+from subgraphkit_tensorrt.lowering.conversions import Conversions, lower, rules_for
 from subgraphkit_tensorrt.lowering.registry import (
     Replacement,
+    converter,
     identity,
     load_modules,
     registered,

@@ -1,6 +1,5 @@
 """Conversions: converters and their registration, the nodes they take, and the model afterwards."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import onnx
@@ -15,7 +14,6 @@ from subgraphkit_tensorrt.lowering.registry import (
     Lowering,
     Namer,
     Replacement,
-    add,
     registered,
     replace_nodes,
 )
@@ -92,13 +90,12 @@ def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
     library = find(options.flavour).library
     if library is None:
         return
-    apply(proto, subgraph, Conversions(rules_for(library, options)))
+    apply(proto, subgraph, Conversions(rules_for(library)))
 
 
-def rules_for(library: Library, options: Options) -> Rules:
+def rules_for(library: Library) -> Rules:
     """Return the static rules for a library."""
-    asks = library.trt is not None
-    return Rules(library.capabilities, asks=asks, truncate_double=options.truncate_double)
+    return Rules(library.capabilities, asks=library.trt is not None)
 
 
 def apply(proto: Any, subgraph: Subgraph, conversions: Conversions) -> None:
@@ -123,16 +120,3 @@ def _converter_failure(node: Node, problem: str) -> BackendError:
         backend="tensorrt",
         hint="Mend the converter, or have it return None for nodes it cannot write as others.",
     )
-
-
-def converter(op_type: str, *, domain: str = "") -> Callable[[Lowering], Lowering]:
-    """Register a function as the converter of an operator, whose version ``node.opset`` says.
-
-    Thread-safety: may be called from any thread; sessions bound before do not see it.
-    """
-
-    def register(lower: Lowering) -> Lowering:
-        add(op_type, domain, lower)
-        return lower
-
-    return register

@@ -38,10 +38,20 @@ _REGISTERED: Final[dict[tuple[str, str], Lowering]] = {}
 _LOCK: Final = threading.Lock()
 
 
-def add(op_type: str, domain: str, lower: Lowering) -> None:
-    """Keep a converter, in place of another for the same operator."""
-    with _LOCK:
-        _REGISTERED[domain, op_type] = lower
+def converter(op_type: str, *, domain: str = "") -> Callable[[Lowering], Lowering]:
+    """Register a function as the converter of an operator, in place of one that was before it.
+
+    ``node.opset`` says of which version the operator is.
+
+    Thread-safety: may be called from any thread; sessions bound before do not see it.
+    """
+
+    def register(lower: Lowering) -> Lowering:
+        with _LOCK:
+            _REGISTERED[domain, op_type] = lower
+        return lower
+
+    return register
 
 
 def registered(node: Node) -> Lowering | None:

@@ -37,8 +37,6 @@ def types_of(words: str) -> tuple[DataType, ...]:
 Objections = Iterable[Refusal | None]
 """What the rules of an operator have to say, one after the other; None is no objection."""
 
-_NOT_HONOURED: Final = "; TensorRT takes it and computes something else"
-
 
 @dataclass(frozen=True, slots=True)
 class JudgedNode:
@@ -49,7 +47,6 @@ class JudgedNode:
     """
 
     node: Node
-    flavour: str
     around: tuple[str, ...] = ()
 
     @property
@@ -69,30 +66,22 @@ class JudgedNode:
         """Return the value of an attribute, strings as text."""
         return plain(self.node.attribute(attribute, default))
 
-    def attribute(
-        self, attribute: str, *allowed: Any, default: Any = None, silent: bool = False
-    ) -> Refusal | None:
-        """Hold an attribute to one of some values."""
-        default = allowed[0] if default is None else default
-        if self.value(attribute, default) in allowed:
-            return None
-        refusal = self.wrong(attribute, " or ".join(map(repr, allowed)), default)
-        return Refusal(refusal.code, refusal.text + _NOT_HONOURED) if silent else refusal
-
-    def wrong(self, attribute: str, expected: str, default: Any = None) -> Refusal:
-        """Refuse the node for the value of an attribute."""
+    def attribute(self, attribute: str, default: Any, more: str = "") -> Refusal | None:
+        """Hold an attribute to its default; ``more`` ends what is said."""
         given = self.value(attribute, default)
-        text = f"{self.name} with {attribute}={given!r}, TensorRT takes {expected}"
+        if given == default:
+            return None
+        text = f"{self.name} with {attribute}={given!r}, TensorRT takes {default!r}{more}"
         return Refusal("attribute", text)
 
-    def rank(self, place: int, *allowed: int, expected: str = "") -> Refusal | None:
-        """Hold an input to some numbers of axes, which ``expected`` says in words."""
+    def rank(self, place: int, *allowed: int) -> Refusal | None:
+        """Hold an input to some numbers of axes."""
         shape, label = self.node.shape(place), self.label(place)
         if shape is None:
             return Refusal("rank", f"{label} has a number of axes that is not known")
         if len(shape) in allowed:
             return None
-        expected = expected or " or ".join(map(str, allowed))
+        expected = " or ".join(map(str, allowed))
         return Refusal("rank", f"{label} has {len(shape)} axes, TensorRT takes {expected}")
 
     def makes(self, dtype: DataType, words: str) -> Refusal | None:
@@ -195,6 +184,4 @@ def _is_wide(node: Node) -> bool:
 
 def _automatic(node: Node) -> bool:
     """Say whether padding is chosen by name, so that the number of windows follows from that."""
-    given = node.attribute("auto_pad", "NOTSET")
-    name = given.decode() if isinstance(given, bytes) else given
-    return name not in {"NOTSET", "VALID", ""}
+    return plain(node.attribute("auto_pad", "NOTSET")) not in {"NOTSET", "VALID", ""}

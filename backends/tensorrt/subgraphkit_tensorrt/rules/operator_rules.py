@@ -90,7 +90,7 @@ def quantization(one: JudgedNode) -> Objections:
 
 def recurrent(one: JudgedNode) -> Objections:
     """GRU, LSTM and RNN have the sequence first."""
-    yield one.attribute("layout", 0, silent=True)
+    yield one.attribute("layout", 0, "; TensorRT takes it and computes something else")
 
 
 def squeeze(one: JudgedNode) -> Objections:

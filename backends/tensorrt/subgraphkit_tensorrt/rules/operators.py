@@ -18,6 +18,8 @@ from subgraphkit_tensorrt.rules import operator_rules as ruled
 from subgraphkit_tensorrt.rules.judged_node import MAX_RANK, JudgedNode, Objections
 
 _Release = tuple[int, ...]
+FIRST_OPSET: Final = 9
+"""The oldest version of ONNX's operators that TensorRT takes."""
 _FLOATS: Final = "f32 f16 bf16"
 _HALVES: Final = "f32 f16"
 _NUMBERS: Final = "f32 f16 bf16 i32 i64"
@@ -39,7 +41,7 @@ class Operator:
     types: str
     of: str = "input 0"
     since: str = ""
-    opset: int = 9
+    opset: int = FIRST_OPSET
     inside: tuple[int, ...] = ()
     rules: Callable[[JudgedNode], Objections] = lambda _: ()
 

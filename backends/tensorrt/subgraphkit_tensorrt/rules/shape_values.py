@@ -17,7 +17,6 @@ SHAPE_INPUTS: Final = {
 }  # fmt: skip
 """By operator, the inputs from which the shape of the output follows."""
 
-_FROM_SHAPE_ALONE: Final = frozenset({"Shape", "Size"})
 _ARITHMETIC: Final = frozenset(
     {"Abs", "Add", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Flatten",
      "Floor", "Gather", "GatherElements", "Greater", "Identity", "Less", "Max", "Min", "Mod", "Mul",
@@ -31,14 +30,10 @@ _INTEGERS: Final = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 
 def _computes_shapes(node: Node) -> bool:
-    """Say whether a node is a cheap piece of a shape computation."""
-    if node.domain or node.bodies:
+    """Say whether a node is a cheap piece of a shape computation, but for the shape it starts."""
+    if node.domain or node.bodies or node.op_type not in _ARITHMETIC:
         return False
-    if node.op_type in _FROM_SHAPE_ALONE:
-        return True
-    return node.op_type in _ARITHMETIC and all(
-        _is_small(node.graph, name) for name in (*node.inputs, *node.outputs) if name
-    )
+    return all(_is_small(node.graph, name) for name in (*node.inputs, *node.outputs) if name)
 
 
 def _is_small(graph: Graph, value: str) -> bool:
@@ -69,7 +64,7 @@ def shape_values(graph: Graph) -> frozenset[str]:
         if made_by is None:
             continue
         maker = Node(graph, made_by)
-        if maker.op_type in _FROM_SHAPE_ALONE or not _computes_shapes(maker):
+        if not _computes_shapes(maker):
             continue
         behind = [
             name

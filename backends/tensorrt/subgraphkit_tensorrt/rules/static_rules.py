@@ -12,10 +12,16 @@ from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.capabilities import Capabilities
 from subgraphkit_tensorrt.library.flavours import FLAVOURS
-from subgraphkit_tensorrt.rules.judged_node import KNOWN, MAX_RANK, JudgedNode, is_read, types_of
-from subgraphkit_tensorrt.rules.operators import RANDOM, Operator, operator_table
+from subgraphkit_tensorrt.rules.judged_node import (
+    KNOWN,
+    MAX_RANK,
+    JudgedNode,
+    Objections,
+    is_read,
+    types_of,
+)
+from subgraphkit_tensorrt.rules.operators import FIRST_OPSET, RANDOM, Operator, operator_table
 
-_FIRST_OPSET: Final = 9
 _ABOUT_TYPES: Final = frozenset({"dtype", "rank", "shape", "dynamic_shape"})
 _BODIES: Final = frozenset({"If", "Loop", "Scan"})
 
@@ -28,13 +34,10 @@ class Rules:
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(
-        self, capabilities: Capabilities, *, asks: bool, truncate_double: bool = False
-    ) -> None:
+    def __init__(self, capabilities: Capabilities, *, asks: bool) -> None:
         self.table = operator_table(capabilities.generation, capabilities.flavour)
         self._capabilities = capabilities
         self._asks = asks
-        self._truncate_double = truncate_double
 
     def refusal(self, node: Node, around: tuple[str, ...] = ()) -> Refusal | None:
         """Say why a node cannot be taken; None if nothing speaks against it."""
@@ -43,19 +46,14 @@ class Rules:
         is_open = bool(around) and not _is_typed(node)
         answer = None if is_open else self._of_types(node)
         if answer is None and not node.domain:
-            answer = self._of_operator(node, around)
+            objections = self._of_operator(node, around)
+            answer = next((one for one in objections if one is not None), None)
             if answer is not None and is_open and answer.code in _ABOUT_TYPES:
                 # A body does not state the types of what it reads from outside; the parser knows.
                 answer = None
         if answer is None and node.bodies:
             answer = self._of_bodies(node, around)
         return answer
-
-    def element_type(self, dtype: DataType) -> DataType:
-        """Return the element type under which TensorRT has values of a type."""
-        if dtype is DataType.DOUBLE and self._truncate_double:
-            return DataType.FLOAT
-        return dtype
 
     def inside(self, node: Node) -> tuple[int, ...]:
         """Return the inputs of a node that must not come from outside a network."""
@@ -73,22 +71,19 @@ class Rules:
             if not isinstance(type_, TensorType):
                 shown = "of unknown type" if type_ is None else f"a {type_}"
                 return Refusal("dtype", f"{value!r} is {shown}, TensorRT has tensors only")
-            if self.element_type(type_.dtype) not in KNOWN:
+            if type_.dtype not in KNOWN:
                 return Refusal("dtype", f"{value!r} is {type_}, which TensorRT does not have")
             if type_.shape is not None and len(type_.shape) > MAX_RANK:
                 return Refusal("rank", f"{value!r} has {len(type_.shape)} axes, TensorRT has 8")
         return None
 
-    def _of_operator(self, node: Node, around: tuple[str, ...]) -> Refusal | None:
+    def _of_operator(self, node: Node, around: tuple[str, ...]) -> Objections:
         operator = self.table.operators.get(node.op_type)
-        answer = self._of_name(node)
-        if answer is None:
-            answer = self._of_opset(node, operator)
-        if answer is None and operator is not None:
-            answer = self._of_element_types(node, operator)
-        if answer is None and operator is not None:
-            answer = self._of_rules(node, operator, around)
-        return answer
+        yield self._of_name(node)
+        yield _of_opset(node, operator)
+        if operator is not None:
+            yield self._of_element_types(node, operator)
+            yield from operator.rules(JudgedNode(node, around))
 
     def _of_name(self, node: Node) -> Refusal | None:
         name, table = node.op_type, self.table
@@ -102,30 +97,15 @@ class Rules:
             return Refusal("op_unsupported", f"{title} has no {name}")
         return None
 
-    def _of_opset(self, node: Node, operator: Operator | None) -> Refusal | None:
-        if node.opset < _FIRST_OPSET:
-            text = f"operator set {node.opset}, TensorRT takes {_FIRST_OPSET} and later"
-            return Refusal("opset", text)
-        if operator is not None and node.opset < operator.opset:
-            since = operator.opset
-            text = f"{node.op_type} of operator set {node.opset}, TensorRT takes {since} and later"
-            return Refusal("opset", text)
-        return None
-
     def _of_element_types(self, node: Node, operator: Operator) -> Refusal | None:
         allowed = types_of(operator.types)
         for value in _typed(node, operator.of):
-            dtype = self.element_type(node.graph.dtype(value))
+            dtype = node.graph.dtype(value)
             if dtype not in allowed:
                 expected = ", ".join(one.label for one in allowed)
                 text = f"{node.op_type} of {dtype.label}, TensorRT takes {expected}"
                 return Refusal("dtype", text)
         return None
-
-    def _of_rules(self, node: Node, operator: Operator, around: tuple[str, ...]) -> Refusal | None:
-        flavour = self._capabilities.flavour
-        judged = JudgedNode(node, flavour, around)
-        return next((one for one in operator.rules(judged) if one is not None), None)
 
     def _of_bodies(self, node: Node, around: tuple[str, ...]) -> Refusal | None:
         if node.domain or node.op_type not in _BODIES:
@@ -136,6 +116,14 @@ class Rules:
                 if answer is not None:
                     return Refusal(answer.code, f"in {key}, {inner.label}: {answer.text}")
         return None
+
+
+def _of_opset(node: Node, operator: Operator | None) -> Refusal | None:
+    since = FIRST_OPSET if operator is None else operator.opset
+    if node.opset >= since:
+        return None
+    text = f"{node.op_type} of operator set {node.opset}, TensorRT takes {since} and later"
+    return Refusal("opset", text)
 
 
 def _typed(node: Node, what: str) -> Iterable[str]:

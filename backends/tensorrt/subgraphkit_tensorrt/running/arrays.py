@@ -1,8 +1,6 @@
 """Arrays on the device, handed over by neighbours without a copy."""
 
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import numpy.typing as npt
 from subgraphkit.errors import InputError
 from subgraphkit_tensorrt.running import dlpack
 from subgraphkit_tensorrt.running.device import Device
+from subgraphkit_tensorrt.running.dlpack import Foreign
 from subgraphkit_tensorrt.running.memory import Block
 
 _TYPESTRS = frozenset("?bhilqBHILQefd")
@@ -157,25 +156,6 @@ class DeviceArray:
                 self._device.order(other, stream)
 
 
-@dataclass(slots=True)
-class Foreign:
-    """An array of another library on the device, held while it is read.
-
-    Attributes:
-        release: Lets go of it; to be called once.
-    """
-
-    address: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    release: Callable[[], object]
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of its elements."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-
 def is_on_device(value: Any) -> bool:
     """Say whether a value is an array in the memory of a GPU."""
     if isinstance(value, DeviceArray):
@@ -228,11 +208,7 @@ def _from_dlpack(value: Any, device: Device, stream: int) -> Foreign:
     kind, index = value.__dlpack_device__()
     if kind not in dlpack.ON_CUDA or index != device.index:
         raise ValueError(f"it is on device {index} of kind {kind}, expected {device.name}")
-    taken = dlpack.take(value.__dlpack__(stream=stream or _DEFAULT_STREAM))
-    if not taken.contiguous:
-        taken.release()
-        raise ValueError("its elements are not in row-major order without gaps")
-    return Foreign(taken.address, taken.shape, taken.dtype, taken.release)
+    return dlpack.take(value.__dlpack__(stream=stream or _DEFAULT_STREAM))
 
 
 def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -> Foreign:
@@ -243,9 +219,8 @@ def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -
         dtype = own
     if index is not None and index != device.index:
         raise ValueError(f"it is on device {index}, expected {device.name}")
-    strides = interface.get("strides")
-    if strides is not None and not dlpack.is_row_major(shape, strides, dtype.itemsize):
-        raise ValueError("its elements are not in row-major order without gaps")
+    if not dlpack.is_row_major(shape, interface.get("strides"), dtype.itemsize):
+        raise ValueError(dlpack.GAPS)
     if interface["data"][1] and not is_read:
         raise ValueError("it is read-only")
     if interface.get("mask") is not None:

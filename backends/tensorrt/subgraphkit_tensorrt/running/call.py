@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit_tensorrt.library.logger import check_run, listening
-from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign, read_foreign
+from subgraphkit_tensorrt.running.arrays import DeviceArray, read_foreign
 from subgraphkit_tensorrt.running.context import Context
+from subgraphkit_tensorrt.running.dlpack import Foreign
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.io_tensors import (
     EngineOutput,
@@ -110,8 +111,8 @@ class PreparedCall:
         if tensor.on_host:
             output.host = np.empty(shape, tensor.dtype)
             context.set_address(tensor.name, output.host.ctypes.data, lines)
-        elif -1 in shape or context.has_allocator(tensor.name):
-            output.allocator = context.allocator(tensor.name)
+        else:
+            output.allocator = context.allocator(tensor.name, shape)
         return output
 
     def _lay_out(self, arrays: Sequence[Array], lines: Sequence[str]) -> None:

@@ -190,14 +190,13 @@ class Context:
         """Put a run on a stream; return whether TensorRT took it."""
         return self._made.execute_async_v3(stream)
 
-    def has_allocator(self, name: str) -> bool:
-        """Say whether an output has an allocator, which TensorRT then asks in every run."""
-        return name in self._allocators
+    def allocator(self, name: str, shape: tuple[int, ...]) -> Any:
+        """Return the allocator of an output whose shape depends on data; None if it has none.
 
-    def allocator(self, name: str) -> Any:
-        """Return the allocator of an output whose shape depends on data; made once."""
+        It is made once, and TensorRT then asks it in every run.
+        """
         found = self._allocators.get(name)
-        if found is None:
+        if found is None and -1 in shape:
             memory = OutputMemory(self._device, lambda: self._stream or 0)
             found = allocator_class(self._trt)(memory)
             with listening() as lines:

@@ -158,25 +158,20 @@ class Contexts:
             self._ended = (launches + recording.launches, failed + recording.failed)
 
     def _make(self, profile: int) -> Context:
-        with self._making:  # others go on with the contexts there are
-            context = self._make_context(profile)
-        with self._lock:
-            self._all.append(context)
-        return context
-
-    def _make_context(self, profile: int) -> Context:
-        with listening() as lines:
+        # others go on with the contexts there are
+        with self._making, listening() as lines:
             execution_context = self._create()
             if execution_context is None and self._device.memory.kept_bytes:
                 self._device.memory.trim()  # TensorRT knows nothing of it
                 execution_context = self._create()
-        hint = "Without enough memory on the GPU: set max_contexts lower, or free memory."
-        execution_context = check_run(
-            execution_context, "make an execution context", lines, hint=hint
-        )
-        times: dict[str, float] | None = {} if self._times else None
-        managed = None if self._options.weight_streaming else self.scratch_bytes
-        return Context(execution_context, self._loader, times, managed, profile)
+            hint = "Without enough memory on the GPU: set max_contexts lower, or free memory."
+            check_run(execution_context, "make an execution context", lines, hint=hint)
+            times: dict[str, float] | None = {} if self._times else None
+            managed = None if self._options.weight_streaming else self.scratch_bytes
+            context = Context(execution_context, self._loader, times, managed, profile)
+        with self._lock:
+            self._all.append(context)
+        return context
 
     def _create(self) -> Any:
         trt, can, engine = self._library.trt, self._library.capabilities, self.engine
@@ -186,17 +181,10 @@ class Contexts:
         strategy = strategies.STATIC if is_private else strategies.USER_MANAGED
         if not can.runtime_config:
             return engine.create_execution_context(strategy)
-        return engine.create_execution_context(self._runtime_configuration(strategy))
-
-    def _runtime_configuration(self, strategy: Any) -> Any:
-        """Return the configuration of the contexts, made once."""
-        if self._runtime_config is not None:
-            return self._runtime_config
-        trt, can, engine = self._library.trt, self._library.capabilities, self.engine
-        runtime_config = engine.create_runtime_config()
-        runtime_config.set_execution_context_allocation_strategy(strategy)
-        if can.cuda_graph_strategy and self._options.cuda_graphs == "auto":
-            whole = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
-            runtime_config.cuda_graph_strategy = whole
-        self._runtime_config = runtime_config
-        return runtime_config
+        if self._runtime_config is None:
+            self._runtime_config = runtime_config = engine.create_runtime_config()
+            runtime_config.set_execution_context_allocation_strategy(strategy)
+            if can.cuda_graph_strategy and self._options.cuda_graphs == "auto":
+                whole = trt.CudaGraphStrategy.WHOLE_GRAPH_CAPTURE
+                runtime_config.cuda_graph_strategy = whole
+        return engine.create_execution_context(self._runtime_config)

@@ -19,6 +19,7 @@ ON_CUDA: Final = frozenset({CUDA, 13})
 """And for memory of one that moves between it and the host by itself."""
 
 _BFLOAT16: Final[np.dtype[Any]] = np.dtype(ml_dtypes.bfloat16)
+GAPS: Final = "its elements are not in row-major order without gaps"
 _NAME: Final = b"dltensor"
 _USED: Final = b"used_dltensor"
 _KINDS: Final = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
@@ -147,28 +148,31 @@ def _dtype_code(dtype: np.dtype[Any]) -> _Type:
     return _Type(_CODES[dtype.kind], 8 * dtype.itemsize, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The contents of a capsule.
+@dataclass(slots=True)
+class Foreign:
+    """An array of another library, held while it is read: row-major and without gaps.
 
     Attributes:
-        contiguous: Whether the elements are in row-major order without gaps.
-        release: To be called, once, when the memory is no longer read.
+        release: Lets go of it; to be called once.
     """
 
     address: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    contiguous: bool
-    release: Callable[[], None]
+    release: Callable[[], object]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
-def take(capsule: Any) -> Taken:
+def take(capsule: Any) -> Foreign:
     """Take over the array in a capsule.
 
     Raises:
         BufferError: Its element type has no NumPy counterpart; the capsule stays as it is.
-        ValueError: It is no capsule of DLPack, or was taken before.
+        ValueError: It is no capsule of DLPack, was taken before, or has gaps.
     """
     place = _pointer(capsule, _NAME)
     managed = ctypes.cast(place, ctypes.POINTER(_Managed))
@@ -176,15 +180,12 @@ def take(capsule: Any) -> Taken:
     dtype = _read(tensor.dtype)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
-    taken = Taken(
-        address=(tensor.data or 0) + tensor.byte_offset,
-        shape=shape,
-        dtype=dtype,
-        contiguous=strides is None or is_row_major(shape, strides),
-        release=lambda: _release(managed),
-    )
     _rename(capsule, _USED)
-    return taken
+    if not is_row_major(shape, strides):
+        _release(managed)
+        raise ValueError(GAPS)
+    address = (tensor.data or 0) + tensor.byte_offset
+    return Foreign(address, shape, dtype, lambda: _release(managed))
 
 
 def _release(managed: Any) -> None:
@@ -207,8 +208,10 @@ def _read(described: _Type) -> np.dtype[Any]:
     )
 
 
-def is_row_major(shape: Sequence[int], strides: Sequence[int], step: int = 1) -> bool:
+def is_row_major(shape: Sequence[int], strides: Sequence[int] | None, step: int = 1) -> bool:
     """Say whether elements, each a step behind the one before, are in order without gaps."""
+    if strides is None:
+        return True
     expected = step
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected:

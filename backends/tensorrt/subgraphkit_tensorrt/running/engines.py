@@ -295,7 +295,7 @@ class Engines:
             raise self._uncovered_error(inputs)
         host = [
             fetch_to_host(one, name, self.loader.device)
-            if is_on_device(one) and _is_small(one)
+            if is_on_device(one) and len(one.shape) <= 1
             else one
             for name, one in zip(self.subgraph.inputs, inputs, strict=True)
         ]
@@ -361,10 +361,6 @@ def _within(inner: PooledEngine, outer: PooledEngine) -> bool:
         and outer.plan.covers([one.max for one in ranges])
         for ranges in inner.plan.profiles
     )
-
-
-def _is_small(value: Any) -> bool:
-    return len(value.shape) <= 1
 
 
 def _shapes_text(inputs: Sequence[Any]) -> str:

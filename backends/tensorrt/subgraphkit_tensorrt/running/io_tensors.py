@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.errors import InputError
-from subgraphkit_tensorrt.running.arrays import DeviceArray, Foreign
+from subgraphkit_tensorrt.running.arrays import DeviceArray
+from subgraphkit_tensorrt.running.dlpack import Foreign
 from subgraphkit_tensorrt.running.memory import ALIGNMENT, Block
 
 
@@ -90,7 +91,7 @@ def overlap(one: Foreign, other: DeviceArray | Foreign) -> bool:
 def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
     """Return an array of the engine's element type in row-major order, the same one if it is.
 
-    Numbers of float64 become float32, where the option ``truncate_double`` says so.
+    Numbers of float32 become float16, where the option ``io_precision`` says so.
 
     Raises:
         InputError: It is of another kind, as only arrays on a device can be that do not say what

@@ -67,7 +67,6 @@ class TensorRTOperator(SubgraphOperator):
         self._dtypes = [_dtype(type_) for type_ in subgraph.output_types]
         self._on_host: tuple[bool | None, ...] = (None,) * len(self._dtypes)
         self._halves = half_border(subgraph, options)
-        self._are_half = [name in self._halves for name in subgraph.outputs]
         self._records = options.cuda_graphs == "auto" and not times
         self._closed = self._has_run = False
         self._device.retain()
@@ -132,12 +131,7 @@ class TensorRTOperator(SubgraphOperator):
         kinds = self._on_host
         wanted: Sequence[Any] = kinds
         if outputs is not None:
-            wanted = [
-                self._place(buffer, tensor.dtype == dtype or is_half)
-                for buffer, tensor, dtype, is_half in zip(
-                    outputs, loaded.outputs, self._dtypes, self._are_half, strict=True
-                )
-            ]
+            wanted = [one if one is ON_DEVICE or is_on_device(one) else None for one in outputs]
             kinds = tuple([None if one is None else one is ON_DEVICE for one in wanted])
         deliver = partial(self._copy_to_caller, outputs)
         loaded.contexts.turns.get()
@@ -179,16 +173,6 @@ class TensorRTOperator(SubgraphOperator):
                 )
             self._stood_in += 1
             return self._stand_ins[0]
-
-    @staticmethod
-    def _place(buffer: Any, is_same_type: bool) -> Any:  # noqa: FBT001 (a fact, not a switch)
-        """Return where the engine's output is to be: what is of another type, on the host.
-
-        But what is float16 by the option io_precision is left on the device as it is.
-        """
-        if buffer is ON_DEVICE:
-            return buffer if is_same_type else None
-        return buffer if is_on_device(buffer) else None
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Put new weights into the engines, if they are refittable."""

@@ -8,12 +8,12 @@ import numpy as np
 from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.running.arrays import (
     DeviceArray,
-    Foreign,
     fetch_to_host,
     is_on_device,
     read_foreign,
 )
 from subgraphkit_tensorrt.running.call import SHORT, Array, PreparedCall, Request
+from subgraphkit_tensorrt.running.dlpack import Foreign
 from subgraphkit_tensorrt.running.engine import LoadedEngine
 from subgraphkit_tensorrt.running.io_tensors import IOTensor, is_usable, to_engine
 from subgraphkit_tensorrt.running.memory import StreamSlot

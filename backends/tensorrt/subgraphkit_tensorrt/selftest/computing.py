@@ -52,10 +52,10 @@ def cuda_library() -> Cuda:
         raise NotAvailable(f"{error.message}; {error.hint}") from error
 
 
-def tensorrt(flavour: str = "") -> Library:
-    """Return a library that runs engines, the one in use unless named; NotAvailable if none."""
+def tensorrt() -> Library:
+    """Return the library in use, which runs engines; NotAvailable if there is none."""
     cuda_library()
-    found = find(flavour) if flavour else installation()
+    found = installation()
     if found.library is None or found.state != "ready":
         raise NotAvailable(f"{found.problem}; {found.hint}")
     return found.library
@@ -129,7 +129,6 @@ def agreed(
     *shapes: tuple[int, ...],
     most: float = EXACT,
     products: str = "",
-    opset: int = models.OPSET,
     **options: Any,
 ) -> Callable[[ModelOpener], str]:
     """Return what runs a model on both backends, and says how far results are apart.
@@ -142,7 +141,7 @@ def agreed(
     """
 
     def check(bench: ModelOpener) -> str:
-        model = models.model(text, opset=opset)
+        model = models.model(text)
         with opened(bench, model, **options) as found:
             errors = [same(bench, model, found, {"x": draw(*shape)}, most) for shape in shapes]
             if products:

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
+from backends.tensorrt.tests.tensorrt_double.computing import Computation
 
 _HEADER = 28
 
@@ -27,12 +27,10 @@ class IHostMemory:
 
 class ITensor:
     def __init__(self, trt: Any, name: str, computation: Computation, *, is_input: bool) -> None:
-        type_ = computation.type_of(name)
-        label = NAMES[type_.dtype]
-        members = trt.DataType.__members__
+        shape = computation.type_of(name).shape or ()
         self.name = name
-        self.dtype = members[label if label in members else "INT32"]
-        self.shape = tuple(d if isinstance(d, int) else -1 for d in type_.shape or ())
+        self.dtype = computation.dtype_of(name, trt)
+        self.shape = tuple(d if isinstance(d, int) else -1 for d in shape)
         self.is_shape_tensor = is_input and computation.is_shape(name)
 
 
@@ -56,9 +54,9 @@ class ILayer:
         return self._value(self._node.output[index])
 
     def _value(self, name: str) -> Any:
-        label = NAMES[self._computation.type_of(name).dtype] if name else ""
-        members = self._trt.DataType.__members__
-        return SimpleNamespace(name=name, dtype=members.get(label, self._trt.DataType.FLOAT))
+        trt = self._trt
+        dtype = self._computation.dtype_of(name, trt) if name else trt.DataType.FLOAT
+        return SimpleNamespace(name=name, dtype=dtype)
 
 
 class INetworkDefinition:

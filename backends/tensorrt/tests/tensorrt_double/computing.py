@@ -12,19 +12,9 @@ from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.types import DataType, TensorType
+from subgraphkit_tensorrt.building.network import TYPES
 
-NAMES = {
-    DataType.FLOAT: "FLOAT",
-    DataType.FLOAT16: "HALF",
-    DataType.BFLOAT16: "BF16",
-    DataType.INT8: "INT8",
-    DataType.UINT8: "UINT8",
-    DataType.INT32: "INT32",
-    DataType.INT64: "INT64",
-    DataType.BOOL: "BOOL",
-    DataType.DOUBLE: "FLOAT",
-    DataType.FLOAT8E4M3FN: "FP8",
-}
+_NAMES = {ours: name for name, ours in TYPES.items()} | {DataType.DOUBLE: "FLOAT"}
 """What TensorRT makes of element types at the border."""
 
 _SHAPE_INPUTS = {("Reshape", 1), ("Expand", 1), ("Tile", 1), ("ConstantOfShape", 0)}
@@ -63,6 +53,11 @@ class Computation:
         type_ = self._bound.types[name]
         assert isinstance(type_, TensorType)
         return type_
+
+    def dtype_of(self, name: str, trt: Any) -> Any:
+        """Return the element type of a value as a release has it."""
+        members = trt.DataType.__members__
+        return members.get(_NAMES[self.type_of(name).dtype], members["INT32"])
 
     def is_shape(self, name: str) -> bool:
         """Say whether shapes are computed from an input directly."""

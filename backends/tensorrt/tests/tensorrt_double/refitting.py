@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import onnx
-
-from backends.tensorrt.tests.tensorrt_double.building import put_in
+from backends.tensorrt.tests.tensorrt_double.building import OnnxParser
 
 
 class Refitter:
@@ -39,13 +37,7 @@ class OnnxParserRefitter:
         self._refitter._model = bytes(model)
         return True
 
-    def load_model_proto(self, model: Any, path: str | None = None) -> bool:
-        del path
-        self._pending = onnx.load_from_string(bytes(model))
-        return True
-
-    def load_initializer(self, name: str, data: int, size: int) -> bool:
-        return put_in(self._pending, name, data, size)
+    load_model_proto, load_initializer = OnnxParser.load_model_proto, OnnxParser.load_initializer
 
     def refit_model_proto(self) -> bool:
         self._refitter._model = self._pending.SerializeToString()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from backends.tensorrt.tests.tensorrt_double.building import IHostMemory, read_plan, with_model
-from backends.tensorrt.tests.tensorrt_double.computing import NAMES, Computation
+from backends.tensorrt.tests.tensorrt_double.computing import Computation
 from backends.tensorrt.tests.tensorrt_double.contexts import IExecutionContext, scratch_for
 from backends.tensorrt.tests.tensorrt_double.keeping import EngineInspector, IRuntimeConfig
 
@@ -97,9 +97,7 @@ class ICudaEngine:
         return mode.INPUT if name in self._computation.inputs else mode.OUTPUT
 
     def get_tensor_dtype(self, name: str) -> Any:
-        label = NAMES[self._computation.type_of(name).dtype]
-        members = self._trt.DataType.__members__
-        return members[label if label in members else "INT32"]
+        return self._computation.dtype_of(name, self._trt)
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
         shape = self._computation.type_of(name).shape or ()
