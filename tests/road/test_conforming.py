@@ -27,4 +27,4 @@ def test_operators_of_a_backend_do_as_the_contract_says(backend):
         if any(fnmatch(name, pattern) for pattern in _ASKED)
     ]
     assert [one for one in found if one.outcome not in _FINE] == []
-    assert sum(one.outcome in {Outcome.RIGHT, Outcome.PASSED} for one in found) > 10
+    assert sum(one.outcome in {Outcome.RIGHT, Outcome.PASSED} for one in found) > 8
