@@ -6,6 +6,7 @@ library is imported. ``SUBGRAPH_BACKEND``, or whatever else is configured, wins 
 that a program asks for; see ``providers``. What has no equivalent raises an error with a code.
 """
 
+import subgraphkit
 from subgraphkit.compat.onnxruntime.options import (
     ExecutionMode,
     ExecutionOrder,
@@ -27,12 +28,22 @@ __all__ = [
     "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession",
     "ModelMetadata", "NodeArg", "OrtDevice", "OrtValue", "RunOptions", "SessionOptions",
     "disable_telemetry_events", "enable_telemetry_events", "get_all_providers",
-    "get_available_providers", "get_device", "preload_dlls", "set_default_logger_severity",
-    "set_default_logger_verbosity", "set_seed",
+    "get_available_providers", "get_build_info", "get_device", "get_version_string", "preload_dlls",
+    "set_default_logger_severity", "set_default_logger_verbosity", "set_seed",
 ]  # fmt: skip
 
 __version__ = "1.23.0"
 """The release of ONNX Runtime whose interface this is; programs compare it with what they need."""
+
+
+def get_version_string() -> str:
+    """Return the release of ONNX Runtime whose interface this is."""
+    return __version__
+
+
+def get_build_info() -> str:
+    """Say that this is subgraphkit, and of which version."""
+    return f"Build Info: subgraphkit {subgraphkit.__version__}"
 
 
 def set_default_logger_severity(severity: int) -> None:

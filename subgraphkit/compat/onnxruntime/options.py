@@ -1,6 +1,6 @@
 """Options of sessions and runs, in ONNX Runtime's words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
@@ -12,6 +12,19 @@ from subgraphkit.running import RunOptions as _RunOptions
 def no_equivalent(what: str, instead: str) -> CallerError:
     """SGK114: something of ONNX Runtime's that does not exist here."""
     return CallerError("SGK114", f"{what} has no equivalent in subgraphkit", hint=instead)
+
+
+class UnknownNameError(CallerError, RuntimeError):
+    """A configuration entry or a provider of a name that nobody knows (SGK107)."""
+
+    def __init__(self, what: str, name: str, hint: str) -> None:
+        super().__init__("SGK107", f"there is no {what} {name!r}", hint=hint)
+
+
+def _entry(entries: Mapping[str, str], key: str) -> str:
+    if key not in entries:
+        raise UnknownNameError("configuration entry", key, "Add it before you ask for it.")
+    return entries[key]
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -74,8 +87,8 @@ class SessionOptions:
         self._entries[str(key)] = str(value)
 
     def get_session_config_entry(self, key: str) -> str:
-        """Return an entry; KeyError if there is none of that name."""
-        return self._entries[key]
+        """Return an entry; UnknownNameError (SGK107) if there is none of that name."""
+        return _entry(self._entries, key)
 
     def has_session_config_entry(self, key: str) -> bool:
         """Say whether there is an entry of that name."""
@@ -90,12 +103,15 @@ class SessionOptions:
         problem = f"a size by denotation, {denotation!r}={size}"
         raise no_equivalent(problem, "Use add_free_dimension_override_by_name.")
 
-    def add_initializer(self, name: str, value: object) -> None:  # noqa: ARG002 (as there)
+    def add_initializer(self, name: str | Sequence[str], value: object) -> None:  # noqa: ARG002 (as there)
         """Refuse (SGK114): weights come with the model."""
         raise no_equivalent(
             f"the initializer {name!r} given beside the model",
             "Open the model with weights, and exchange them with update_weights of a Session.",
         )
+
+    add_external_initializers = add_initializer
+    """Refuse likewise, for several names."""
 
     def register_custom_ops_library(self, path: str) -> None:
         """Refuse (SGK114): operators of one's own are for a backend to bring."""
@@ -153,8 +169,8 @@ class RunOptions(_RunOptions):
         self._entries[str(key)] = str(value)
 
     def get_run_config_entry(self, key: str) -> str:
-        """Return an entry; KeyError if there is none of that name."""
-        return self._entries[key]
+        """Return an entry; UnknownNameError (SGK107) if there is none of that name."""
+        return _entry(self._entries, key)
 
     def check(self) -> None:
         """Refuse a run that is to train (CallerError, SGK114)."""

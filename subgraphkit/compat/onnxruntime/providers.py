@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from subgraphkit.backend.messages import warn_user
+from subgraphkit.compat.onnxruntime.options import UnknownNameError
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.names import BACKEND_OF
 from subgraphkit.errors import CallerError, SubgraphkitError
@@ -40,6 +41,9 @@ def asked_for(
         name, given = (one, {}) if isinstance(one, str) else one
         pairs.append((name, {**given, **(options[place] if options else {})}))
     unknown = [name for name, _ in pairs if not str(name).endswith("ExecutionProvider")]
+    if unknown and isinstance(unknown[0], str):
+        hint = f"Available: {', '.join(get_available_providers())}."
+        raise UnknownNameError("provider", unknown[0], hint)
     if unknown or (options and len(options) != len(pairs)):
         raise CallerError(
             "SGK107",
@@ -79,8 +83,8 @@ def providers_of(asked: Asked, backends: Sequence[str]) -> list[str]:
 
 
 def get_available_providers() -> list[str]:
-    """Return the providers whose backends are installed, that of the processor last."""
-    usable = _usable()
+    """Return the providers whose backends can run here, that of the processor last."""
+    usable = _usable() - ({"tensorrt"} if get_device() == "CPU" else set())
     return [*(name for name, one in BACKEND_OF.items() if one in usable and name != CPU), CPU]
 
 
@@ -92,7 +96,7 @@ def get_all_providers() -> list[str]:
 def get_device() -> str:
     """Return ``"GPU"`` if TensorRT's backend can run here, else ``"CPU"``."""
     with suppress(SubgraphkitError):
-        if "tensorrt" in _usable() and get_backend("tensorrt").probe().available:
+        if "tensorrt" in _usable() and get_backend("tensorrt").probe().devices:
             return "GPU"
     return "CPU"
 

@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -13,6 +14,8 @@ import pytest
 
 import subgraphkit as sk
 import subgraphkit.compat.onnxruntime as ort
+from subgraphkit import errors
+from subgraphkit.compat.onnxruntime import providers
 from subgraphkit.compat.onnxruntime.transformers.io_binding_helper import TypeHelper
 from tests.models import parsed
 from tests.scripts import run_child
@@ -367,3 +370,19 @@ def test_an_error_of_both_kinds_travels_as_ours(path):
     again = pickle.loads(pickle.dumps(raised.value))
     assert isinstance(again, sk.errors.InputError)
     assert again.code == "SGK143"
+
+
+def test_names_that_nobody_knows_are_told_as_there():
+    with pytest.raises(RuntimeError, match=r"SGK107.*no configuration entry 'spin'"):
+        ort.SessionOptions().get_session_config_entry("spin")
+    with pytest.raises(RuntimeError, match=r"SGK107.*no provider 'Fast'"):
+        ort.InferenceSession("m.onnx", providers=["Fast"])
+    with pytest.raises(errors.CallerError, match="SGK114"):
+        ort.SessionOptions().add_external_initializers(["w"], [0])
+
+
+def test_a_provider_that_can_only_build_here_is_not_available(monkeypatch):
+    found = SimpleNamespace(probe=lambda: SimpleNamespace(available=True, devices=()))
+    monkeypatch.setattr(providers, "_usable", lambda: {"tensorrt", "onnxruntime"})
+    monkeypatch.setattr(providers, "get_backend", lambda _: found)
+    assert (ort.get_device(), ort.get_available_providers()) == ("CPU", ["CPUExecutionProvider"])
