@@ -1,4 +1,4 @@
-"""What is claimed and compiled: the selector, the operator of a region, and the memory it takes.
+"""Regions: the selector that claims them, their operators, and the memory they take.
 
 Here are the kernels. The backend is imported in every process that has it for its fallback, and
 this only where nodes are left to it.
