@@ -10,14 +10,17 @@ from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import Dim, TensorType
 
-_WINDOWS: Final = frozenset({"AveragePool", "Conv", "LpPool", "MaxPool"})
+_WINDOWS: Final = frozenset(
+    {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv"}
+)
 _EMPTYING: Final = frozenset((
     "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "NonMaxSuppression", "NonZero",
     "Range", "SequenceAt", "Slice", "TopK",
 ))  # fmt: skip
 """Bodies, parts and paddings hardly leave nothing: to refuse behind them would cut many models."""
 _FEW: Final = 1 << 14
-"""Elements of all inputs up to which a window may well be wider than what it goes over."""
+"""Elements of all inputs up to which a window may well be wider than what it goes over, or nothing
+be left inside."""
 
 
 class RegionFallback:
@@ -61,7 +64,9 @@ class RegionFallback:
         Of nothing, and of less than a window, ONNX says what comes out, and many libraries do not.
         """
         sizes = [one.size for one in inputs if hasattr(one, "size")]
-        return self.has_open() if 0 in sizes else sum(sizes) <= _FEW and self.has_open(_WINDOWS)
+        if 0 in sizes:
+            return self.has_open()
+        return sum(sizes) <= _FEW and self.has_open(_WINDOWS | _EMPTYING)
 
     def has_open(self, op_types: Collection[str] | None = None) -> bool:
         """Say whether an input of an operator, of these or of any, has an open size."""

@@ -263,6 +263,32 @@ def _windowed(standard: Rule, filters: int = 0) -> Rule:
     return rule
 
 
+def _transposed(call: Call) -> Types:
+    """Let what pads to the same size, or to a stated one, be of that size.
+
+    onnx adds ``output_padding`` to the one, and drops axes where the other is less than there was.
+    """
+    stated, sizes = call.attribute("output_shape"), (call.shape(0) or ())[2:]
+    if not stated and not call.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        return as_standard("ConvTranspose", 22)(call)
+    told = {"auto_pad", "output_padding", "output_shape", "pads"}
+    plain = {name: one for name, one in call.attributes.items() if name not in told}
+    strides, ones = call.attribute("strides"), (1,) * len(sizes)
+    more = call.attribute("output_padding") or (0,) * len(sizes)
+
+    def padded(shape: Shape) -> Shape:
+        rows = zip(sizes, strides or ones, shape[2:], more, strict=True)
+        same = [
+            min(size * step, full + add)
+            if isinstance(size, int) and isinstance(full, int)
+            else None
+            for size, step, full, add in rows
+        ]
+        return (*shape[:2], *(stated or same)[-len(sizes) :])
+
+    return with_shapes(call.standard("ConvTranspose", 22, plain, call.inputs, {}), padded)
+
+
 _POOL: Final = _windowed(as_standard("MaxPool", 22))
 _FILTERS: Final = {("", "Conv"): 1, ("", "ConvInteger"): 1, ("", "QLinearConv"): 3}
 _WINDOWS: Final = {
@@ -298,6 +324,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "BatchNormalization"): like(0, 1, 2, 3, 4),
     ("", "Cast"): _cast_by_name,
     ("", "Compress"): as_standard("Compress", 11),
+    ("", "ConvTranspose"): _transposed,
     ("", "Concat"): _concat_along_1,
     ("", "Dropout"): like(0, 0),
     ("", "GRU"): as_standard("GRU", 7),
@@ -331,7 +358,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
 """The rules, by domain and operator; used where onnx has no inference or has deprecated it."""
 
 WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
-    **dict.fromkeys(_WINDOWS, 1 << 30),
+    **dict.fromkeys((*_WINDOWS, ("", "ConvTranspose")), 1 << 30),
     ("", "Attention"): 25,
     (_ML, "CastMap"): 1,
     (_ML, "DictVectorizer"): 1,
@@ -341,4 +368,4 @@ WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
 }
 """The versions of operators, the last for each, of which onnx infers element types alone, or a
 shape that is wrong: of pools, with a window that begins in the padding at the end, or is larger
-than all there is; of attention."""
+than all there is; of transposed convolutions that pad to a size; of attention."""

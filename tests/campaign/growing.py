@@ -189,6 +189,11 @@ class Growth:
         self.nodes.append(node)
         kinds = {name: one.type for name, one in read.items()}
         inferred = judges.inferred(node, kinds, self.manner.opset)
+        pairs_of_types = zip(now, made, strict=True)
+        if node.op_type == "Loop" and any(
+            _is_untold(a, inferred.get(n)) for a, n in pairs_of_types
+        ):
+            raise Skip
         return [
             self.hold(name, *pair, inferred.get(name))
             for name, pair in zip(made, pairs, strict=True)
@@ -257,6 +262,13 @@ class Growth:
                 )
             infos.append(helper.make_value_info(output, kind))
         return helper.make_graph(self.nodes, name, self.inputs, infos, self.stored)
+
+
+def _is_untold(now: Any, kind: TypeProto | None) -> bool:
+    """Say whether a loop without rounds made it, so that nobody says how long other axes are."""
+    dims = [] if kind is None else kind.tensor_type.shape.dim[1:]
+    is_empty = isinstance(now, np.ndarray) and now.ndim > 1 and not len(now)
+    return is_empty and not (dims and all(one.HasField("dim_value") for one in dims))
 
 
 def is_float(array: Any) -> bool:

@@ -312,7 +312,8 @@ def _unique(d: Draw) -> None:
 @recipe("OneHot")
 def _one_hot(d: Draw) -> None:
     x = d.read(rank=(0, 3), dtypes=("int64", "int32", "float32"))
-    if not (x.astype(np.float64) == np.round(x.astype(np.float64))).all():
+    wide = x.astype(np.float64)
+    if not (wide == np.round(wide)).all() or (d.opset < 11 and (wide < 0).any()):
         raise Skip
     depth = d.pick(1, 2, 4, 5)
     kind = d.pick(*d.allowed(1)[1])

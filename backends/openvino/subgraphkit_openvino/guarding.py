@@ -11,13 +11,15 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 """Compiles a region on another backend."""
 
 
-_OF_SOMETHING: Final = frozenset(
+MADE_UP: Final = frozenset(
     {
-        *("AveragePool", "Conv", "GRU", "GlobalAveragePool", "GlobalMaxPool", "GridSample", "LSTM"),
-        *("LpPool", "MaxPool", "RNN", "ReduceMean"),
+        *("Flatten", "GRU", "GlobalAveragePool", "GlobalMaxPool", "GridSample", "LSTM", "RNN"),
+        *("ReduceMean", "RoiAlign"),
     }
 )
-"""Operators that OpenVINO makes anything of, or ends the process by, where there is nothing."""
+"""Operators of which OpenVINO makes anything, or ends the process, where there is nothing."""
+_OF_SOMETHING: Final = MADE_UP | {"AveragePool", "Conv", "LpPool", "MaxPool"}
+"""The same where the nothing is fed."""
 
 
 class Guard:

@@ -156,10 +156,19 @@ def repeat_along_new_axes(model: Any) -> None:
         sizes = ops.unsqueeze(ops.shape_of(data), ops.constant(1))
         times = ops.unsqueeze(ops.convert(counts, "i64"), ops.constant(1))
         shaped = partial(ops.reshape, special_zero=False)
-        apart, wide = (shaped(ops.concat([one, sizes], 1), last) for one in (ones, times))
+        pairs = [shaped(ops.concat([one, sizes], 1), last) for one in (ones, times)]
+        apart, wide = (_with_one_empty(pair, 2 * rank) for pair in pairs)
         spread = ops.broadcast(shaped(data, apart), wide)
         whole = shaped(ops.multiply(sizes, times), last)
         op.output(0).replace(shaped(spread, whole).output(0))
+
+
+def _with_one_empty(shape: Any, rank: int) -> Any:
+    """Return a shape of which one axis is empty at most; with two Broadcast ends the process."""
+    ops = library.runtime().opset13
+    one, others = ops.constant([1]), ops.constant(np.arange(rank).clip(max=1))
+    some = ops.reduce_min(ops.minimum(shape, one), ops.constant([0]), keep_dims=True)
+    return ops.multiply(ops.maximum(shape, one), ops.maximum(some, others))
 
 
 def align_corners_by_sizes(model: Any) -> None:

@@ -14,6 +14,7 @@ from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.geometry import pool_problem, resize_problem
+from subgraphkit_openvino.guarding import MADE_UP
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
@@ -122,7 +123,7 @@ def _operator(node: Node) -> Refusal | None:
     otherwise = _OUT_OF_LINE.get(node.qualified_op_type)
     if otherwise is not None:
         return Refusal("op_unsupported", f"OpenVINO {otherwise}")
-    maker = RegionFallback.emptied_by(node) if node.op_type in _MADE_UP else None
+    maker = RegionFallback.emptied_by(node) if node.op_type in MADE_UP else None
     if maker is not None:
         text = f"what {maker.op_type} may leave nothing of, of which OpenVINO makes numbers"
         return Refusal("shape", text)
@@ -196,8 +197,8 @@ def _slice(node: Node) -> str:
 
 
 def _split(node: Node) -> str:
-    shape, sizes = node.shape(0), node.constant(1)
-    if sizes is not None and not sizes.all():
+    shape, sizes = node.shape(0), node.attribute("split", node.constant(1))
+    if sizes is not None and 0 in sizes:
         return "a part of no size, which OpenVINO fails to make"
     if node.attribute("num_outputs") is None or shape is None:
         return ""
@@ -226,6 +227,8 @@ def _clip(node: Node) -> str:
 
 
 def _non_zero(node: Node) -> str:
+    if node.is_constant(0) and set((node.shape(0) or ())[1:]) == {1} == set(node.shape(0) or ()):
+        return "one stored element, of whose places OpenVINO writes the first alone"
     cast = _cast_before(node)
     while cast is not None:
         read, made = cast.dtype(0), node.graph.dtype(cast.outputs[0])
@@ -336,7 +339,6 @@ def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:
     return Refusal("op_unsupported", "the graph asks for NaN later, which OpenVINO loses here")
 
 
-_MADE_UP: Final = frozenset({"GlobalAveragePool", "GlobalMaxPool", "GridSample", "ReduceMean"})
 _LOSES_INFINITY: Final = frozenset({"ReduceMax", "ReduceMin"})
 _FLOATS: Final = frozenset(
     {DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE, DataType.UNDEFINED}
@@ -349,6 +351,8 @@ _PLAIN_ATTENTION: Final = frozenset(
 _LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
 _AXES: Final = 3
 _BOUNDS_AS_INPUTS: Final = 11
+_WRAPPING: Final = 11
+"""The operator set from which on OpenVINO counts indices below 0 from the end, as others do."""
 _ZERO: Final = 2
 _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
@@ -366,6 +370,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "MatMul": _mat_mul,
     "Mod": lambda node: _mod(node) or USES["Mod"](node),
     "NonZero": _non_zero,
+    "OneHot": lambda node: "" if node.opset >= _WRAPPING else "indices that may be below 0",
     "PRelu": _p_relu,
     "QuantizeLinear": _quantize,
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),

@@ -187,12 +187,13 @@ def _recurrent(node: Node) -> str:
     """Refuse peepholes, coupled gates, and sizes that are open where they must not be."""
     if len(node.inputs) > _PEEPHOLES and node.inputs[_PEEPHOLES]:
         return "peepholes, which OpenVINO leaves out"
-    if node.attribute("layout", 0):
-        return "batches first, which OpenVINO lays out otherwise"
-    if node.attribute("input_forget", 0):
-        return "gates that are coupled, which OpenVINO takes one by one"
+    if name := next(filter(node.attributes.get, _MISREAD), ""):
+        return _MISREAD[name]
     if problem := _weights(node):
         return problem
+    has_state = any(map(node.is_constant, range(_LENGTHS + 1, len(node.inputs))))
+    if has_state and not isinstance((node.shape(0) or (None, None))[1], int):
+        return "a stored first state of an open batch, with which OpenVINO fails to compile"
     if any(node.inputs[_LENGTHS:_PEEPHOLES][:1]) and not is_fixed(node):
         return "lengths beside an open size, behind which OpenVINO goes on"
     return ""
@@ -246,6 +247,10 @@ _SOFTMAX_OF_ONE_AXIS: Final = 13
 """The operator set from which on Softmax goes along one axis."""
 
 _RECURRENT: Final = ("GRU", "LSTM", "RNN")
+_MISREAD: Final = {
+    "layout": "batches first, which OpenVINO lays out otherwise",
+    "input_forget": "gates that are coupled, which OpenVINO takes one by one",
+}
 MOVES: Final = frozenset(
     {
         *("Cast", "Concat", "Dropout", "Expand", "Flatten", "Gather", "Identity", "Reshape"),

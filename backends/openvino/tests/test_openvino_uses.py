@@ -69,6 +69,28 @@ from subgraphkit.errors import SubgraphkitWarning
         ),
         ("(float x, float z) => (float y) { y = Max(x, z, x) }", 7, "scalars"),
         (
+            "(int64[4] x, int64 d, float[2] v) => (float[4,3] y) { y = OneHot(x, d, v) }",
+            10,
+            "may be below 0",
+        ),
+        (
+            """(float x) => (int64[2,1] y, float[1] z) <int64[1] a = {-1}>
+            { k = Flatten(a) m = ReduceMin(k, a) y = NonZero(m) z = Unsqueeze(x, a) }""",
+            18,
+            "writes the first alone",
+        ),
+        (
+            "(float[N,2] x) => (float[M,2] y, float[O,2] z) { y, z = Split <split = [2,0]> (x) }",
+            7,
+            "a part of no size",
+        ),
+        (
+            """(float[N,B,2] x, float[1,2,2] w) => (float[N,1,B,2] y) <float[1,1,2] g = {1,2}>
+            { y = RNN <hidden_size = 2> (x, w, w, "", "", g) }""",
+            18,
+            "of an open batch",
+        ),
+        (
             """(float[3,2,2] x, float[1,9,2] w, float[1,9,3] r) => (float[1,2,3] y)
             <float two = {2}> { "", h = GRU <hidden_size = 3> (x, w, r) y = Mul(h, two) }""",
             18,

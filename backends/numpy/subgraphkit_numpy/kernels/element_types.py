@@ -55,9 +55,9 @@ def elements_of(node: Node) -> tuple[Elements, Elements]:
 
 
 def refused_reduction(node: Node) -> Refusal | None:
-    """Return a refusal if a node combines strings as if they were numbers, else None."""
+    """Return a refusal if a node multiplies or compares strings, else None; they may be joined."""
     reduction = node.attribute("reduction", "none")
-    if reduction == "none" or node.dtype() is not DataType.STRING:
+    if reduction in {"add", "none"} or node.dtype() is not DataType.STRING:
         return None
     return _refusal(node.op_type, node.opset, f"string with reduction {reduction!r}")
 

@@ -233,10 +233,8 @@ def q_linear_mat_mul(_site: Site) -> Made:
     return compute
 
 
-@kernel("QLinearConv")
-@kernel("QLinearConv", domain=MICROSOFT)
-def q_linear_conv(site: Site) -> Made:
-    """Convolve integers; scale and round the sums."""
+def _convolution(site: Site, place: int, zero: int) -> Callable[..., Array]:
+    """Return the exact convolution of integers, as float64; weights are at these places."""
     windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
 
     def prepare(w: Array, zero: Array | None) -> Callable[[Array], Array]:
@@ -246,12 +244,32 @@ def q_linear_conv(site: Site) -> Made:
         convolve = convolver(windows, groups, weights, None)
         return lambda x: convolve(x.astype(weights.dtype)).astype(np.float64)
 
-    w = site.constant(3)
-    ready = None if w is None or not site.settled(5) else prepare(w, site.constant(5))
+    w = site.constant(place)
+    ready = None if w is None or not site.settled(zero) else prepare(w, site.constant(zero))
+    return lambda x, x_zero, *weights: (ready or prepare(*weights))(_whole(x, x_zero, np.float32))
+
+
+@kernel("ConvInteger")
+def conv_integer(site: Site) -> Made:
+    """Convolve integers, less their zero points."""
+    convolve = _convolution(site, 1, 3)
+
+    def compute(*given: Any) -> Array:
+        x, w, x_zero, w_zero = filled(given, 4)
+        return convolve(x, x_zero, w, w_zero).astype(np.int64).astype(np.int32)
+
+    return Kernel(compute, shares=True)
+
+
+@kernel("QLinearConv")
+@kernel("QLinearConv", domain=MICROSOFT)
+def q_linear_conv(site: Site) -> Made:
+    """Convolve integers; scale and round the sums."""
+    convolve = _convolution(site, 3, 5)
 
     def compute(*given: Any) -> Array:
         x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = filled(given, 9)
-        total = (ready or prepare(w, w_zero))(_whole(x, x_zero, np.float32))
+        total = convolve(x, x_zero, w, w_zero)
         rest = (-1,) + (1,) * (x.ndim - 2)
         if bias is not None:
             np.add(total, bias.reshape(rest), total)

@@ -13,7 +13,7 @@ from subgraphkit_numpy.kernels import rows
 from subgraphkit_numpy.kernels.blocking import FLOATS, may_share
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import is_half, widened
+from subgraphkit_numpy.kernels.wrapping import widened
 
 
 @kernel("BatchNormalization")
@@ -88,12 +88,10 @@ def layer_normalization(site: Site) -> Made:
         variance = np.square(wide - mean).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(variance + wide.dtype.type(epsilon))
         y = (wide - mean) * inverse
-        if is_half(x.dtype):
-            y = np.multiply(y.astype(x.dtype), scale)
-        else:
-            np.multiply(y, scale, y)
+        np.multiply(y, scale, y)
         if bias is not None:
             np.add(y, bias, y)
+        y = y.astype(x.dtype, copy=False)
         if count == 1:
             return y
         typed = zip((mean, inverse), stashed, strict=True)
