@@ -105,7 +105,8 @@ class Progress:
 
     def tell(self, event: ProgressEvent) -> None:
         """Report an event that is there already, such as one of another process."""
-        event = replace(event, cancelled=event.cancelled or self.cancelled)
+        if self._error is not None or (self._listener is not None and self.cancelled):
+            event = replace(event, cancelled=True)
         self._latest = event, time.monotonic()
         if self._listener is not None:
             try:

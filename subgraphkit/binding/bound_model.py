@@ -16,6 +16,7 @@ from subgraphkit.binding.model_process import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes, require_bounded, size_fed_nodes
 from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
+from subgraphkit.configuration.selection import unnumbered
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import BindError, InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
@@ -120,7 +121,8 @@ class BoundModel(BoundGraph):
 
     def kept_folder(self, backend: str) -> Path | None:
         """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
-        return kept_folder(self.settings.cache_dir, backend) if self.settings.cache else None
+        folder = self.settings.cache_dir
+        return kept_folder(folder, unnumbered(backend)) if self.settings.cache else None
 
     def _folded(self, source: BoundGraph, earlier: BoundFolding) -> Self:
         graph, folding = fold(source, earlier.values, self.settings)

@@ -136,8 +136,8 @@ class ResolvedConfig:
         (ConfigError, SGK126).
         """
         entries = self.option_sources.get(name, {})
-        for option in (one for one in schema if one.needs_trust):
-            given = entries.get(option.name)
+        for option in schema:
+            given = entries.get(option.name) if option.needs_trust else None
             if given and given[1] == "file" and self.unvouched is not None:
                 raise untrusted(given[2], self.unvouched)
         return {key: (value, location) for key, (value, _, location) in entries.items()}
@@ -150,7 +150,8 @@ class ResolvedConfig:
 
     def isolates(self, backend: str) -> bool:
         """Say whether a backend compiles and runs in a child process."""
-        return not self.isolate.isdisjoint({backend, unnumbered(backend), EVERYBODY})
+        names = {backend, unnumbered(backend), EVERYBODY} if self.isolate else ()
+        return not self.isolate.isdisjoint(names)
 
     def selecting(
         self, choices: tuple[BackendChoice, ...], layer: str, location: str

@@ -4,8 +4,9 @@ import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
@@ -64,8 +65,10 @@ def make_layer(
         if key != "options":
             location = locate(key, value)
             values[key] = Entry(_read_setting(SETTINGS[key], value, location), location)
-    options = read_options(stated.get("options", {}), lambda v: locate("options", v))
-    return Layer(name, MappingProxyType(values), options)
+    layer = Layer(name, MappingProxyType(values))
+    if "options" not in stated:
+        return layer
+    return replace(layer, options=read_options(stated["options"], lambda v: locate("options", v)))
 
 
 def _read_setting(setting: Setting, value: object, location: str) -> Any:
@@ -138,7 +141,7 @@ def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:
     if wanted.isdecimal() and int(wanted) > 0:
         said = f"environment variable {_VARIABLE}={environ[_VARIABLE]!r}"
         limits.append((int(wanted), said))
-    count, why = min(limits, key=lambda limit: limit[0])
+    count, why = min(limits, key=itemgetter(0))
     return (None if count >= machine else count), why
 
 
@@ -209,7 +212,7 @@ def read_environment(environ: Mapping[str, str], backends: Callable[[], Collecti
     }
     given = {_BY_VARIABLE[name]: stated[name] for name in stated if name in _BY_VARIABLE}
     layer = make_layer("environment", given, _locate)
-    options = _options_from_json(stated.get(_OPTIONS, "{}"))
+    options = _options_from_json(stated[_OPTIONS]) if _OPTIONS in stated else {}
     others = [name for name in stated if name not in _BY_VARIABLE and name not in _APART]
     names = backends() if others else ()
     unknown = []

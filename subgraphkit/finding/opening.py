@@ -93,7 +93,8 @@ def _neighbours(opened: Sequence[Backend], resolved: ResolvedConfig) -> Iterator
     if not is_alone or resolved.strict or resolved.sources["fallback"][0] != "default":
         return
     name, wanted = opened[0].name, opened[0].traits.neighbour
-    for choice in parse_selection(wanted or NONE, f"what backend {name!r} asks for"):
+    asked = f"what backend {name!r} asks for"
+    for choice in parse_selection(wanted, asked) if wanted else ():
         given = {key: (value, "default", choice.origin) for key, value in choice.options.items()}
         sources = resolved.option_sources
         entries = {**sources, choice.name: {**given, **sources.get(choice.name, {})}}

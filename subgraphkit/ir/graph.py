@@ -319,7 +319,8 @@ class Graph:
 
     def read_by(self, node: int) -> tuple[str, ...]:
         """Return the names a node reads: its inputs and what its bodies capture."""
-        return (*self.table.inputs[node], *self.captures_of(node))
+        inputs = self.table.inputs[node]
+        return (*inputs, *self.captures_of(node)) if node in self.table.bodies else inputs
 
     def is_constant_node(self, node: int) -> bool:
         """Say whether a node only states a constant and so never needs to run."""

@@ -65,7 +65,7 @@ class Subgraph:
     def members(self) -> tuple[Node, ...]:
         """The nodes to run, in order; ``Constant`` nodes are left out, see ``constants``."""
         graph = self.graph
-        return tuple(Node(graph, i) for i in self.nodes if not graph.is_constant_node(i))
+        return tuple([Node(graph, i) for i in self.nodes if not graph.is_constant_node(i)])
 
     @property
     def input_types(self) -> tuple[ValueType | None, ...]:
@@ -107,15 +107,13 @@ class Subgraph:
 
 def boundary(graph: Graph, region: Collection[int]) -> Boundary:
     """Find the values that cross the edge of one region, given in an order in which it can run."""
-    inside = region if isinstance(region, frozenset | set) else frozenset(region)
+    readers = set(chain.from_iterable(map(graph.adjacency.successors, region)))
+    read = {*chain.from_iterable(map(graph.read_by, readers.difference(region)))}
+    made = chain.from_iterable(map(graph.table.outputs.__getitem__, region))
+    dynamic = filterfalse(graph.constants.__contains__, filter(None, made))
     inputs, constants = _entering(graph, region)
-    outputs: dict[str, None] = {}
-    for node in region:
-        outside = filterfalse(inside.__contains__, graph.adjacency.successors(node))
-        read = set(chain.from_iterable(map(graph.read_by, outside)))
-        made = [value for value in graph.table.outputs[node] if value not in graph.constants]
-        outputs |= dict.fromkeys(v for v in made if v and (v in read or graph.is_output(v)))
-    return Boundary(inputs, tuple(outputs), constants)
+    outputs = [value for value in dynamic if value in read or value in graph.output_names]
+    return Boundary(inputs, tuple(dict.fromkeys(outputs)), constants)
 
 
 def boundaries(

@@ -256,15 +256,15 @@ def _load(read: ReadModel, limits: LimitsOf) -> Model:
 
 def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
     stored, path, folders, size, apart = read
-    opsets_of(stored)
+    opsets = opsets_of(stored)
     proto = inline_functions(stored, limits)
-    # Functions may bring operator sets of their own along.
-    opsets = opsets_of(proto)
+    if proto is not stored:  # functions may bring operator sets of their own along
+        opsets = opsets_of(proto)
     asks = {"max_model_bytes": size}
 
     def hold(found: Mapping[str, int]) -> None:
         asks.update(found)
-        if any(one > getattr(_SMALL, name) for name, one in found.items()):
+        if [name for name, one in found.items() if one > getattr(_SMALL, name)]:
             limits().require_all(asks)
 
     if ALIAS in check_graph(proto.graph, opsets, folders, hold):

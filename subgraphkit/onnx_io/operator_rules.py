@@ -301,20 +301,26 @@ _WINDOWS: Final = {
 
 
 def is_covered(node: Node, types: Mapping[str, ValueType]) -> bool:
-    """Say whether a convolution's window finds room in any input: then onnx types it rightly.
+    """Say whether a convolution's window finds room in whatever it reads: onnx types that rightly.
 
-    Filters have to be known. What onnx types is typed many nodes at a time, and the rest singly.
+    Filters have to be known, and a size that is not known counts as 0. What onnx types is typed
+    many nodes at a time, and the rest singly.
     """
     place = _FILTERS.get((node.domain, node.op_type))
-    filters = None if place is None else types.get(node.inputs[place])
-    taps = (getattr(filters, "shape", None) or ())[2:]
-    pads, ones = node.attribute("pads", None) or (0,) * 2 * len(taps), (1,) * len(taps)
-    strides, dilations = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
-    rows = zip(taps, dilations, strides, pads, pads[len(taps) :], strict=False)
-    return bool(taps) and all(
-        isinstance(size, int) and (size - 1) * dilation + (stride > 1) <= before + after
-        for size, dilation, stride, before, after in rows
-    )
+    if place is None:
+        return False
+    read, stated = node.inputs, node.attributes
+    sizes = (shape_of(types.get(read[0])) or ())[2:]
+    taps = (shape_of(types.get(read[place])) or ())[2:]
+    pads, ones = stated.get("pads") or (0,) * 2 * len(taps), (1,) * len(taps)
+    strides, dilations = stated.get("strides") or ones, stated.get("dilations") or ones
+    sizes = (*[size if isinstance(size, int) else 0 for size in sizes], *[0] * len(taps))
+    rows = zip(sizes, taps, dilations, strides, pads, pads[len(taps) :], strict=False)
+    for size, tap, dilation, stride, before, after in rows:
+        room = size + before + after
+        if not isinstance(tap, int) or (tap - 1) * dilation + (stride > 1) > room:
+            return False
+    return bool(taps)
 
 
 STANDARD: Final[Mapping[tuple[str, str], Rule]] = {

@@ -124,8 +124,8 @@ def _columns(
         op_types.append(intern(node.op_type))
         domains.append(intern(normal_domain(node.domain)))
         names.append(node.name)
-        inputs.append(tuple([intern(name) for name in node.input]))
-        outputs.append(tuple([intern(name) for name in node.output]))
+        inputs.append(tuple(map(intern, node.input)))
+        outputs.append(tuple(map(intern, node.output)))
         if not node.attribute:
             attributes.append(_NOTHING)
             continue

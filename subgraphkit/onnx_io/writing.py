@@ -1,7 +1,6 @@
 """From a subgraph back to a stand-alone ``ModelProto``, with its weights or beside them."""
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +40,7 @@ class OnnxGraphWriter:
     def node_proto(self, node: Node) -> onnx.NodeProto:
         """Return the node, reading what it reads in its graph; not to be changed."""
         proto: onnx.NodeProto = self._graph.node[node.id]
-        read = node.inputs
+        read = node.graph.table.inputs[node.id]
         stated = self._inputs[node.id]
         if stated is read or stated == read:
             return proto
@@ -73,7 +72,10 @@ class OnnxGraphWriter:
             state_value(graph.input.add(), name, types.get(name))
         for name in subgraph.outputs:
             state_value(graph.output.add(), name, types.get(name))
-        restated = self._restated(subgraph, weights)
+        stored = subgraph.constants.items()
+        apart = {n for n, one in stored if weights == "outside" and may_leave(one.type)}
+        # One that was replaced is written as it is now, not as its node states it.
+        restated = apart | {name for name, one in stored if one.version}
         nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
         members = [Node(subgraph.graph, i) for i in nodes]
         graph.node.extend([self_contained(self.node_proto(node), node) for node in members])
@@ -81,26 +83,20 @@ class OnnxGraphWriter:
             drop_notes(graph.node)
         made = {name for i in nodes for name in outputs[i] if name}
         graph.initializer.extend(
-            reference_to(constant, location=OUTSIDE, offset=0, length=constant.type.nbytes)
-            if _leaves(constant, weights)
-            else tensor_of(constant)
-            for name, constant in subgraph.constants.items()
-            if name not in made
+            [
+                reference_to(constant, location=OUTSIDE, offset=0, length=constant.type.nbytes)
+                if name in apart
+                else tensor_of(constant)
+                for name, constant in stored
+                if name not in made
+            ]
         )
         for name in sorted(made.difference(subgraph.outputs)):
-            if (type_ := types.get(name)) is not None and _is_told(type_):
+            type_ = types.get(name)
+            is_open = isinstance(type_, TensorType) and type_.dtype is DataType.UNDEFINED
+            if type_ is not None and not is_open:
                 state_value(graph.value_info.add(), name, type_)
         return model
-
-    def _restated(self, subgraph: Subgraph, weights: WeightsPlace) -> set[str]:
-        """Return the constants that become initializers although a node states them."""
-        graph = subgraph.graph
-        # One that was replaced is written as it is now, not as its node states it.
-        written = {
-            name for name, one in subgraph.constants.items() if one.version or _leaves(one, weights)
-        }
-        outputs = map(graph.table.outputs.__getitem__, subgraph.nodes)
-        return written.intersection(chain.from_iterable(outputs))
 
 
 def outside_weights(model: onnx.ModelProto, subgraph: Subgraph) -> dict[str, npt.NDArray[Any]]:
@@ -129,10 +125,6 @@ def _contiguous(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     copy = np.ascontiguousarray(array)  # which is the same one if it is so already
     copy.setflags(write=False)
     return copy
-
-
-def _leaves(constant: Initializer, weights: WeightsPlace) -> bool:
-    return weights == "outside" and may_leave(constant.type)
 
 
 def may_leave(type_: TensorType) -> bool:
@@ -188,10 +180,6 @@ def _take_in(proto: onnx.NodeProto, node: Node) -> None:
 
 def _is_in_a_file(tensor: onnx.TensorProto) -> bool:
     return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
-
-
-def _is_told(type_: object) -> bool:
-    return not (isinstance(type_, TensorType) and type_.dtype is DataType.UNDEFINED)
 
 
 def reference_to(constant: Initializer, **place: object) -> onnx.TensorProto:

@@ -15,7 +15,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.binding.model_process import ProcessEnded, described, with_last_words
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.configuration.selection import AUTO, BackendChoice, unnumbered
+from subgraphkit.configuration.selection import AUTO, BackendChoice
 from subgraphkit.errors import BackendError, ConfigError, SelectorContractError, describe_exception
 from subgraphkit.finding.loading import properties_of
 from subgraphkit.finding.opening import Among, open_fallback, open_in_turn
@@ -208,14 +208,14 @@ def _claim(
 ) -> Claim:
     context = BindContext(
         backend.option_values,
-        kept_folder=partial(bound.kept_folder, unnumbered(backend.name)),
+        kept_folder=partial(bound.kept_folder, backend.name),
         reshape=bound.reshape,
         threads=bound.settings.threads,
         limits=bound.settings.limits.within(bound.settings.max_memory),
     )
     # Its own name is not known to be sound before it was looked at.
     nameless = Claim(backend, context, fallback, is_fallback, type(property_).__name__, property_)
-    name = _declared(nameless, "name")
+    (name,) = _declared(nameless, "name")
     if not isinstance(name, str):
         raise nameless.fault("SGK122", f"name is {name!r}, expected text")
     claim = replace(nameless, property_name=name or nameless.property_name)
@@ -224,19 +224,18 @@ def _claim(
 
 
 def _check_declaration(claim: Claim) -> None:
-    connectivity = _declared(claim, "connectivity")
+    connectivity, least, most = _declared(claim, "connectivity", "min_nodes", "max_nodes")
     if connectivity not in _CONNECTIVITIES:
-        raise claim.fault(
-            "SGK122",
-            f"connectivity is {connectivity!r}, expected 'connected' or 'any'",
-        )
-    least = _node_count(claim, "min_nodes")
-    most = _declared(claim, "max_nodes")
-    if most is not None and least > _node_count(claim, "max_nodes"):
-        raise claim.fault(
-            "SGK122",
-            f"min_nodes is {least} and max_nodes is {most}, so no region can satisfy both",
-        )
+        text = f"connectivity is {connectivity!r}, expected 'connected' or 'any'"
+        raise claim.fault("SGK122", text)
+    counts = {"min_nodes": least} | ({} if most is None else {"max_nodes": most})
+    for name, value in counts.items():
+        if (whole_number(value) or 0) < 1:
+            text = f"{name} is {value!r}, expected a whole number from 1 on"
+            raise claim.fault("SGK122", text)
+    if most is not None and least > most:
+        text = f"min_nodes is {least} and max_nodes is {most}, so no region can satisfy both"
+        raise claim.fault("SGK122", text)
 
 
 def whole_number(value: Any) -> int | None:
@@ -247,22 +246,16 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
-def _node_count(claim: Claim, name: str) -> int:
-    value = _declared(claim, name)
-    count = whole_number(value)
-    if count is None or count < 1:
-        raise claim.fault("SGK122", f"{name} is {value!r}, expected a whole number from 1 on")
-    return count
-
-
-def _declared(claim: Claim, name: str) -> Any:
-    try:
-        return getattr(claim.property, name)
-    except BaseException as error:
-        pass_on(error)
-        raise claim.fault(
-            "SGK122", f"{name} raised {describe_exception(error)}", AT_FAULT
-        ) from error
+def _declared(claim: Claim, *names: str) -> list[Any]:
+    values = []
+    for name in names:
+        try:
+            values.append(getattr(claim.property, name))
+        except BaseException as error:
+            pass_on(error)
+            text = f"{name} raised {describe_exception(error)}"
+            raise claim.fault("SGK122", text, AT_FAULT) from error
+    return values
 
 
 # -- rehearsal of isolated backends ----------------------------------------------------------------
@@ -278,7 +271,7 @@ def rehearsed(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str])
     ``named``: Gets why a backend that somebody named was left out.
     """
     claims, isolates = list(claims), bound.settings.isolates
-    while any(
+    while bound.settings.isolate and any(
         isolates(one.backend.name) and one.backend.traits.evidence == "asked" for one in claims
     ):
         try:

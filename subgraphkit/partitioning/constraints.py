@@ -60,8 +60,9 @@ class ResolvedConstraints(NamedTuple):
             for node, target in self.pinned.items()
             if target != backend
         }
-        reason = Refusal("excluded", f"excluded from backend {backend!r} by a constraint")
-        barred |= dict.fromkeys(self.excluded.get(backend, ()), reason)
+        if backend in self.excluded:
+            reason = Refusal("excluded", f"excluded from backend {backend!r} by a constraint")
+            barred |= dict.fromkeys(self.excluded[backend], reason)
         return barred
 
 

@@ -32,7 +32,7 @@ from subgraphkit.placing.specs import (
     written,
 )
 from subgraphkit.planning import plan
-from subgraphkit.running.messages import no_spec, refuse_arguments
+from subgraphkit.running.messages import no_spec
 from subgraphkit.viewing.progress import ShownAs, shown
 
 
@@ -90,7 +90,6 @@ class InferenceSession(ImprovingSession):
         progress: ShownAs = None,
         **settings: Unpack[OtherSettings],
     ) -> None:
-        refuse_arguments(settings)
         self._open(
             OpenCall(source, backend, shapes, options, constraints, trust, progress, settings)
         )
@@ -256,7 +255,6 @@ class SessionSpec:
             CallerError: Something of it cannot be sent (SGK192).
             SubgraphkitError: As ``load``; for a bundle, as ``InferenceSession``.
         """
-        refuse_arguments(settings)
         call = OpenCall(source, backend, shapes, options, constraints, trust, progress, settings)
         call = call.remembered().require_plain()
         told: Any = {"model_root": root, "progress": progress}

@@ -21,7 +21,7 @@ from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints
 from subgraphkit.partitioning.constraints import configured, listed_selectors
-from subgraphkit.running.messages import OPEN_A_FILE, no_spec
+from subgraphkit.running.messages import ARGUMENTS, OPEN_A_FILE, foreign_argument, no_spec
 from subgraphkit.viewing.progress import ShownAs
 
 MARK: Final = "subgraphkit_spec"
@@ -69,7 +69,9 @@ class OpenCall(NamedTuple):
     digest: str = ""
 
     def remembered(self) -> "OpenCall":
-        """Return the call without what takes memory."""
+        """Return the call without what takes memory; CallerError (SGK114) if not of our words."""
+        for word in filter(self.settings.__contains__, ARGUMENTS):
+            raise foreign_argument(word)
         is_path = isinstance(self.source, str | os.PathLike)
         kept = os.fspath(self.source) if is_path else type(self.source)
         kind = self.progress if isinstance(self.progress, str | None) else type(self.progress)

@@ -154,7 +154,9 @@ def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> N
         local = writer.local(name)
         writer.names[f"admit{number}"] = admit_input(graph, name, on_device=name in taken)
         writer.line(f"    {local} = feeds[{name!r}]")
-        _write_door(writer, plan, number, name, local)
+        tests = _quick_tests(writer, local, graph.types.get(name))
+        condition = f"if {' or '.join(tests)}: " if tests else ""
+        writer.line(f"    {condition}{local} = admit{number}({local})")
     for number, name in enumerate(graph.defaults, len(graph.inputs)):
         local = writer.local(name)
         writer.names[f"default{number}"] = defaults[name]
@@ -166,13 +168,6 @@ def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> N
     _write_size_checks(writer, plan)
 
 
-def _write_door(writer: _Writer, plan: Plan, number: int, name: str, local: str) -> None:
-    """Write the quick test that lets a right array through, and the slow door behind it."""
-    tests = _quick_tests(writer, local, plan.graph.types.get(name))
-    condition = f"if {' or '.join(tests)}: " if tests else ""
-    writer.line(f"    {condition}{local} = admit{number}({local})")
-
-
 def _quick_tests(writer: _Writer, local: str, type_: ValueType | None) -> list[str]:
     """Return tests one of which is true unless the value is surely an array of this type."""
     if not isinstance(type_, TensorType) or type_.dtype is DataType.UNDEFINED:
@@ -181,15 +176,13 @@ def _quick_tests(writer: _Writer, local: str, type_: ValueType | None) -> list[s
     dtype = f"dtype_{type_.dtype.name.lower()}"
     writer.names[dtype] = type_.dtype.numpy
     tests = [f"{local}.__class__ is not ndarray", f"{local}.dtype is not {dtype}"]
-    return tests + (_shape_tests(local, type_.shape) if type_.shape is not None else [])
-
-
-def _shape_tests(local: str, shape: Sequence[Any]) -> list[str]:
-    if all(isinstance(dim, int) for dim in shape):
-        return [f"{local}.shape != {tuple(shape)!r}"]
-    tests = [f"{local}.ndim != {len(shape)}"]
-    fixed = [(axis, dim) for axis, dim in enumerate(shape) if isinstance(dim, int)]
-    return tests + [f"{local}.shape[{axis}] != {dim}" for axis, dim in fixed]
+    if (shape := type_.shape) is None:
+        return tests
+    fixed = {axis: dim for axis, dim in enumerate(shape) if isinstance(dim, int)}
+    if len(fixed) == len(shape):
+        return [*tests, f"{local}.shape != {shape!r}"]
+    sizes = [f"{local}.shape[{axis}] != {dim}" for axis, dim in fixed.items()]
+    return [*tests, f"{local}.ndim != {len(shape)}", *sizes]
 
 
 def _write_size_checks(writer: _Writer, plan: Plan) -> None:

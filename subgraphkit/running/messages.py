@@ -135,13 +135,15 @@ def explain_attribute(owner: object, name: str) -> NoReturn:
     raise AttributeError(text, name=name, obj=owner)
 
 
-def refuse_arguments(settings: Mapping[str, Any]) -> None:
-    """Refuse arguments that only ONNX Runtime has, and say what to use (CallerError, SGK114)."""
-    for word in ("providers", "provider_options", "sess_options"):
-        if word in settings:
-            raise CallerError(
-                "SGK114",
-                f"InferenceSession has no argument {word!r}, which is ONNX Runtime's",
-                hint="Choose backends with backend=..., and give options={'BACKEND': {...}}. A "
-                f"program that is to stay as it is\nimports {_DOOR} in place of onnxruntime.",
-            )
+ARGUMENTS: Final = ("providers", "provider_options", "sess_options")
+"""Arguments of ONNX Runtime's session that are not here."""
+
+
+def foreign_argument(word: str) -> CallerError:
+    """Word that an argument is one that only ONNX Runtime has, and what to use (SGK114)."""
+    return CallerError(
+        "SGK114",
+        f"InferenceSession has no argument {word!r}, which is ONNX Runtime's",
+        hint="Choose backends with backend=..., and give options={'BACKEND': {...}}. A "
+        f"program that is to stay as it is\nimports {_DOOR} in place of onnxruntime.",
+    )

@@ -174,7 +174,7 @@ def _has_bytes_alone(graph: onnx.GraphProto) -> bool:
     Unpacked once, when the session is opened, they are computed with a hundred times faster.
     """
     read = {one.input[0] for one in graph.node if one.op_type == "DequantizeLinear"}
-    if any(one.op_type in _QUANTIZING for one in graph.node):
+    if not _QUANTIZING.isdisjoint([one.op_type for one in graph.node]):
         return False
     return any(one.name in read and one.data_type in _BYTES for one in graph.initializer)
 
@@ -259,9 +259,9 @@ def _name_nodes(graph: onnx.GraphProto, subgraph: Subgraph) -> None:
     """Name nodes by their place in the model: ONNX lets names be empty or repeated."""
     makers = subgraph.graph.producers
     for proto in graph.node:
-        made = next((makers[name] for name in proto.output if name), None)
-        if made is not None:
-            proto.name = f"#{made} {proto.name}".rstrip()
+        first = next(filter(None, proto.output), None)
+        if first is not None:
+            proto.name = f"#{makers[first]} {proto.name}".rstrip()
 
 
 def _fill_types(graph: onnx.GraphProto, claims: Claims) -> None:

@@ -66,16 +66,15 @@ class Claims(SubgraphSelector):
     def __init__(self, graph: BoundGraph, settings: SessionSettings) -> None:
         self.graph = graph
         self._settings = settings
-        self._found: dict[str, ValueType] = {}
+        self._types = graph.types
         self._whole: bool | None = None
         if not all(map(is_known, graph.types.values())):
             self._whole = False  # what is asked about needs types
-            self._find_types()
+            self._types = self._found_types()
 
     def type_of(self, value: str) -> ValueType | None:
         """Return the type of a value, from ONNX Runtime where the graph has none."""
-        type_ = self.graph.types.get(value)
-        return type_ if is_known(type_) else self._found.get(value)
+        return self._types.get(value)
 
     def select(self, node: Node) -> Answer:
         """Say whether ONNX Runtime can run a node; a refusal has ONNX Runtime's own words."""
@@ -90,19 +89,18 @@ class Claims(SubgraphSelector):
             return Refusal("border", f"{type_} cannot be handed to ONNX Runtime from outside")
         return True
 
-    def _find_types(self) -> None:
+    def _found_types(self) -> dict[str, ValueType]:
         """Follow the graph: operators that ONNX does not define hide the types behind them."""
         graph = self.graph
-        for index in graph.order:
-            node = graph.nodes[index]
-            if graph.is_constant_node(index):
-                continue
+        self._types = found = {name: one for name, one in graph.types.items() if is_known(one)}
+        for node in map(graph.nodes.__getitem__, graph.order):
             outputs = [name for name in node.outputs if name]
-            if all(is_known(graph.types.get(name)) for name in outputs):
+            if graph.is_constant_node(node.id) or found.keys() >= {*outputs}:
                 continue
             for name, type_ in zip(outputs, self._verdict(node).types, strict=False):
                 if type_ is not None:
-                    self._found[name] = type_
+                    found.setdefault(name, type_)
+        return found
 
     def _opens_whole(self) -> bool:
         """Say whether ONNX Runtime opens a session of all nodes, which answers for each of them."""
@@ -126,7 +124,7 @@ class Claims(SubgraphSelector):
         return write_for_library(model)
 
     def _verdict(self, node: Node) -> _Verdict:
-        unknown = [n for n in (*node.inputs, *node.captures) if n and self.type_of(n) is None]
+        unknown = [n for n in self.graph.read_by(node.id) if n and n not in self._types]
         if unknown:
             return _Verdict(Refusal("dtype", f"the type of input {unknown[0]!r} is not known"))
         changed = changed_since(node, newest_opset())

@@ -94,8 +94,6 @@ class CheckedProperty:
             raise self.claim.fault(
                 "SGK122", f"create_selector returned {selector!r}, expected a SubgraphSelector"
             )
-        # Asked once here, where whoever it belongs to is blamed for what it raises.
-        self.flag(selector, "stateless")
         return selector
 
     def flag(self, selector: SubgraphSelector, name: str) -> bool:

@@ -42,7 +42,7 @@ class _Borders:
 
     Attributes:
         region_of: By rank, the region; -1 for none.
-        leaving: Values that are read outside the region that makes them.
+        leaving: Values that are read outside the region that makes them, or handed out.
     """
 
     def __init__(self, pass_: Pass, regions: Iterable[Iterable[int]]) -> None:
@@ -51,9 +51,11 @@ class _Borders:
         for index, ranks in enumerate(regions):
             for rank in ranks:
                 self.region_of[rank] = index
-        self.leaving: set[str] = set()
-        for rank in range(pass_.state.count):
-            self.leaving.update(self._entering(rank))
+        self.leaving = {*pass_.state.graph.outputs, *pass_.state.wanted}
+        for rank, own in enumerate(self.region_of):
+            for value, producer in self._state.dynamic_inputs(rank):
+                if own < 0 or (producer >= 0 and self.region_of[producer] != own):
+                    self.leaving.add(value)
 
     def prune(self) -> Refused:
         """Drop nodes until no forbidden value crosses; return those dropped."""
@@ -81,30 +83,26 @@ class _Borders:
         return [
             value
             for value, producer in self._state.dynamic_inputs(rank)
-            if producer is None or own < 0 or region_of[producer] != own
+            if producer < 0 or own < 0 or region_of[producer] != own
         ]
 
     def _refusal(self, rank: int, value: str | None) -> Refusal | None:
         """Look at one value that a node reads or makes, or at all of them."""
         asked, node = self._asked, self._state.node(rank)
-        if value is not None and self._state.producer(value) == rank:
+        if value in node.outputs:
             return asked.may_leave(node, value)
         for name in self._entering(rank) if value is None else (value,):
             if (refusal := asked.may_enter(node, name)) is not None:
                 return refusal
         for name in node.outputs if value is None else ():
-            if name and self._leaves(name) and (refusal := asked.may_leave(node, name)) is not None:
+            if name in self.leaving and (refusal := asked.may_leave(node, name)) is not None:
                 return refusal
         return None
-
-    def _leaves(self, value: str) -> bool:
-        state = self._state
-        return value in self.leaving or value in state.wanted or state.graph.is_output(value)
 
     def _edges_made(self, rank: int) -> Iterator[tuple[int, str]]:
         """Yield the ends of the edges that dropping a node made, with what crosses there."""
         for value, producer in self._state.dynamic_inputs(rank):
-            if producer is not None and value not in self.leaving:
+            if producer >= 0 and value not in self.leaving:
                 self.leaving.add(value)
                 yield producer, value
         yield from self._readers.get(rank, ())
@@ -115,7 +113,7 @@ class _Borders:
         readers: dict[int, list[tuple[int, str]]] = {}
         for rank in range(self._state.count):
             for value, producer in self._state.dynamic_inputs(rank):
-                if producer is not None:
+                if producer >= 0:
                     readers.setdefault(producer, []).append((rank, value))
         return readers
 

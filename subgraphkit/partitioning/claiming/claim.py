@@ -6,7 +6,7 @@ take any more, and the regions are made again. What it may take only ever shrink
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from subgraphkit.backend.property import PartitionSummary
@@ -101,7 +101,7 @@ def claim_all(
     columns are changed. The bounds of the properties that have a pass again are struck out: they
     were about other nodes.
     """
-    claims = tuple(one.claim for one in state.properties)
+    claims = tuple(map(attrgetter("claim"), state.properties))
     nothing = (None,) * len(claims)
     earlier = earlier or Passes(claims, nothing, nothing)
     columns = list(earlier.columns)
@@ -143,7 +143,7 @@ def _claim_regions(pass_: Pass) -> Bound:
             pass_.refuse(forbidden_at_borders(pass_, [pass_.ranks]))
             whole = [*pass_.ranks]
             grown = Grown(pass_.eligible, whole=False, complete=True)
-            if any(pass_.eligible) and not pass_.asked.flag(pass_.selector, "stateless"):
+            if any(pass_.eligible) and not pass_.stateless:
                 grown = grow(pass_)
             regions, bound, maximal = merge(pass_, grown)
         else:
@@ -185,12 +185,13 @@ def open_pass(
             eligible[rank] = 0
             refusals.refuse(state.order[rank], Refusal("group", text))
     selector = asked.new_selector()
-    if asked.flag(selector, "stateless"):
+    stateless = asked.flag(selector, "stateless")
+    if stateless:
         eligible = asked.ask_each(selector, state.order, eligible, refusals)
     # What the last property parts, nobody is left to keep together.
     is_last = index + 1 == len(state.properties)
     torn = [] if is_last else [group for group in dropped if named.isdisjoint(group)]
-    pass_ = Pass(state, index, refusals, selector, eligible, graph, torn, loose)
+    pass_ = Pass(state, index, refusals, selector, stateless, eligible, graph, torn, loose)
     for group in graph.groups:
         missing = next((rank for rank in group if not eligible[rank]), None)
         reason = None if missing is None else refusals.of(state.order[missing])

@@ -156,12 +156,17 @@ class PartitionState:
     def _value_nets(self) -> Nets:
         return nets_of_values(self.graph, self.adjacency, self.order)
 
-    def dynamic_inputs(self, rank: int) -> list[tuple[str, int | None]]:
-        """Return the values a node reads that are not constant, with the ranks that make them."""
-        graph, node = self.graph, self.order[rank]
-        read = graph.read_by(node) if node in graph.table.bodies else graph.table.inputs[node]
-        dynamic = [value for value in read if value and value not in graph.constants]
-        return [(value, self.producer(value)) for value in dynamic]
+    def dynamic_inputs(self, rank: int) -> list[tuple[str, int]]:
+        """Return the values a node reads that are not constant, with the ranks that make them.
+
+        The rank is -1 for graph inputs and values from outside.
+        """
+        constants, made_by, rank_of = self.graph.constants, self.graph.producers, self.rank_of
+        return [
+            (value, rank_of[made_by[value]] if value in made_by else -1)
+            for value in self.graph.read_by(self.order[rank])
+            if value and value not in constants
+        ]
 
     def nodes_of(self, region: Region, also: Collection[int] = ()) -> list[int]:
         """Return the nodes a region runs, with those of other ranks, in running order."""
@@ -171,12 +176,6 @@ class PartitionState:
     def node(self, rank: int) -> Node:
         """Return the node of a rank."""
         return Node(self.graph, self.order[rank])
-
-    def producer(self, value: str) -> int | None:
-        """Return the rank that makes a value; None for graph inputs and values from outside."""
-        made_by = self.graph.producers.get(value)
-        rank = -1 if made_by is None else self.rank_of[made_by]
-        return rank if rank >= 0 else None
 
     def _constant_ranks(self) -> bytearray:
         graph = self.graph
@@ -222,6 +221,7 @@ class Pass:
         index: Place of the property among those asked.
         refusals: Why it does not take nodes.
         selector: The first of its selectors.
+        stateless: Whether that says of itself that it keeps no state.
         eligible: By rank, 1 for what it may take; of a group all or none.
         torn: Atoms that are not one vertex; a property after this one can take what this one would
             part.
@@ -232,6 +232,7 @@ class Pass:
     index: int
     refusals: RefusalColumn
     selector: SubgraphSelector
+    stateless: bool
     eligible: bytearray
     graph: ContractedGraph
     torn: Sequence[Sequence[int]]

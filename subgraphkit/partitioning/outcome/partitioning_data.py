@@ -286,13 +286,13 @@ def cut(
     edges = boundaries(state.graph, nodes, also_wanted=state.wanted)
     claimed_by = tuple(region.claim for region in ordered)
     claims = map(passes.claims.__getitem__, claimed_by)
-    subgraphs = tuple(
+    subgraphs = [
         make_subgraph(state.graph, row, claim.backend.name, claim.property_name, edge=edge)
         for row, claim, edge in zip(nodes, claims, edges, strict=True)
-    )
+    ]
     verify_edges(state, subgraphs)
     checks(state, list(zip(subgraphs, claimed_by, strict=True)))
-    return subgraphs, claimed_by
+    return tuple(subgraphs), claimed_by
 
 
 def _constants_by_region(
