@@ -206,13 +206,15 @@ class OnnxRuntimeBackend(Backend[Options]):
 
         What is packed is there several times while the session is opened: filters of convolutions
         are reordered in the model first. A run takes its values from the arena one by one, where
-        they lie scattered, and from the second run on as one block beside it.
+        they lie scattered, and from the second run on as one block beside it. Without an arena they
+        are given back one by one.
         """
         values = peak_of_values(subgraph, overwrites=is_elementwise)
         held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
         opening = constant_bytes(subgraph, _is_filter) * 3 // 2
-        work = values.bytes * 3
-        return Footprint(held, opening, values, work, keeps_work=True, library=_LIBRARY)
+        keeps = self.option_values.arena
+        work = values.bytes * (3 if keeps else 1)
+        return Footprint(held, opening, values, work, keeps_work=keeps, library=_LIBRARY)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:

@@ -25,6 +25,9 @@ class Options:
     prepack: bool = True
     """Whether weights are packed for the processor when a session is opened. A packed copy is
     memory of each process alone; without one, processes that open the same bundle share it."""
+    arena: bool = True
+    """Whether memory of a run is kept for the next one. Without, it is given back after each,
+    and runs may take longer."""
     execution_mode: Literal["sequential", "parallel"] = "sequential"
     """Whether nodes that do not depend on each other may run at the same time."""
     session_config: tuple[str, ...] | None = None

@@ -151,6 +151,7 @@ class SessionSettings:
         chosen.graph_optimization_level = getattr(library.GraphOptimizationLevel, level)
         chosen.execution_mode = getattr(library.ExecutionMode, mode)
         chosen.log_severity_level = _SEVERITIES[options.log_level]
+        chosen.enable_cpu_mem_arena = options.arena
         if not options.prepack:
             chosen.add_session_config_entry(_UNPACKED, "1")
         for key, value in self.config.items():

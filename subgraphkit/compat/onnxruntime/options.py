@@ -57,10 +57,10 @@ _LEVELS: Final[Mapping[int, str]] = {0: "none", 1: "basic", 2: "extended", 3: "a
 class SessionOptions:
     """Options of a session.
 
-    Threads reach every backend that has an option for them; optimization level, execution mode and
-    configuration entries reach the backend onnxruntime; free dimensions become ``shapes``. Memory
-    arenas and patterns, logging and execution order are each backend's own affair, so that these
-    attributes are kept and mean nothing.
+    Threads reach every backend that has an option for them; optimization level, execution mode,
+    configuration entries and whether there is an arena reach the backend onnxruntime; free
+    dimensions become ``shapes``. Memory patterns, logging and execution order are each backend's
+    own affair, so that these attributes are kept and mean nothing.
     """
 
     def __init__(self) -> None:
@@ -138,18 +138,18 @@ class SessionOptions:
             if getattr(self, name):
                 hint = "Measure with 'subgraphkit bench'; keep what was compiled by Session.export."
                 raise no_equivalent(name, hint)
-        found: dict[str, Any] = {}
         if backend != "onnxruntime":
-            return found
-        if self.inter_op_num_threads > 0:
-            found["inter_op_threads"] = int(self.inter_op_num_threads)
-        if (level := _LEVELS[int(self.graph_optimization_level)]) != "all":
-            found["optimization"] = level
-        if int(self.execution_mode) == ExecutionMode.ORT_PARALLEL:
-            found["execution_mode"] = "parallel"
-        if self._entries:
-            found["session_config"] = [f"{key}={value}" for key, value in self._entries.items()]
-        return found
+            return {}
+        parallel = int(self.execution_mode) == ExecutionMode.ORT_PARALLEL
+        level = _LEVELS[int(self.graph_optimization_level)]
+        said = {
+            "inter_op_threads": max(0, int(self.inter_op_num_threads)) or None,
+            "optimization": level if level != "all" else None,
+            "execution_mode": "parallel" if parallel else None,
+            "arena": None if self.enable_cpu_mem_arena else False,
+            "session_config": [f"{key}={value}" for key, value in self._entries.items()] or None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
 
 class RunOptions(_RunOptions):

@@ -127,7 +127,9 @@ def test_options_reach_the_backend_that_has_them():
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("a.b", "1")
     assert options.get_session_config_entry("a.b") == "1"
+    options.enable_cpu_mem_arena = False
     assert options.options_for("onnxruntime") == {
+        "arena": False,
         "inter_op_threads": 3,
         "execution_mode": "parallel",
         "optimization": "none",
