@@ -26,8 +26,12 @@ def refused_by_rule(node: Node) -> Refusal | None:
     return Refusal("attribute", f"{node.op_type}: {text}") if text else None
 
 
-def _training(node: Node) -> str:
-    return "TVM computes inference only" if node.attribute("training_mode", 0) else ""
+def _when(differs: Callable[[Node], object], text: str) -> _Rule:
+    return lambda node: text if differs(node) else ""
+
+
+def _is_float(node: Node) -> bool:
+    return node.dtype() in _FLOATS
 
 
 def _bit_shift(node: Node) -> str:
@@ -45,23 +49,8 @@ def _dropout(node: Node) -> str:
     return "TVM computes inference only" if given is None or given.any() else ""
 
 
-def _is_inf(node: Node) -> str:
-    both = node.attribute("detect_negative", 1) and node.attribute("detect_positive", 1)
-    return "" if both else "TVM looks for infinities of both signs"
-
-
-def _cast_like(node: Node) -> str:
-    has_constant = any(node.constant(place) is not None for place in range(2))
-    return "TVM fails to fold a constant here" if has_constant else ""
-
-
-def _mod(node: Node) -> str:
-    return "TVM's remainder of floats fails for infinities" if node.dtype() in _FLOATS else ""
-
-
-def _extreme(node: Node) -> str:
-    # of infinities alone it makes that number
-    return "TVM starts from the largest finite number" if node.dtype() in _FLOATS else ""
+# of infinities alone it makes that number
+_extreme = _when(_is_float, "TVM starts from the largest finite number")
 
 
 def _reduction(node: Node) -> str:
@@ -88,7 +77,7 @@ def _resize(node: Node) -> str:
         return "TVM has no antialiasing"
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "TVM stretches"
-    if node.attribute("mode", "nearest") != "nearest" and node.dtype() not in _FLOATS:
+    if node.attribute("mode", "nearest") != "nearest" and not _is_float(node):
         return "TVM drops the fractions of whole numbers"
     if node.op_type == "Upsample" and node.attribute("scales"):
         return "TVM overlooks scales that are an attribute"
@@ -113,10 +102,6 @@ _HALF_PIXELS: Final = 16
 """The operator set from which on regions are moved by half a place."""
 
 
-def _mean(node: Node) -> str:
-    return "" if node.dtype() in _FLOATS else "TVM answers in int64"
-
-
 def _roi_align(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return f"TVM answers in float32 for {node.dtype().label}"
@@ -132,10 +117,6 @@ def _not(node: Node) -> str:
     maker = node.producer(0)
     compares = maker is not None and maker.op_type.startswith(("Equal", "Greater", "Less"))
     return "TVM turns a comparison around, and its sides as well" if compares else ""
-
-
-def _space_to_depth(node: Node) -> str:
-    return "TVM knows the mode DCR only" if node.attribute("mode", "DCR") != "DCR" else ""
 
 
 def _top_k(node: Node) -> str:
@@ -168,7 +149,7 @@ def _scatter(node: Node) -> str:
 def _shrink(node: Node) -> str:
     if node.attribute("lambd", 0.5) < 0:
         return "TVM drops what is within a limit below 0 on both sides"
-    return "" if node.dtype() in _FLOATS else "TVM clips integers where ONNX wraps them around"
+    return "" if _is_float(node) else "TVM clips integers where ONNX wraps them around"
 
 
 _SQUARES: Final = ("L1", "L2", "LogSum", "LogSumExp", "SumSquare")
@@ -179,32 +160,41 @@ _RULES: Final[Mapping[str, _Rule]] = {
         ("ArgMax", "ArgMin"), _always("TVM answers -1 where no number is better than any")
     ),
     "AveragePool": _pool,
-    "BatchNormalization": _training,
+    "BatchNormalization": _when(
+        lambda node: node.attribute("training_mode", 0), "TVM computes inference only"
+    ),
     "BitShift": _bit_shift,
-    "CastLike": _cast_like,
+    "CastLike": _when(
+        lambda node: node.is_constant(0) or node.is_constant(1), "TVM fails to fold a constant here"
+    ),
     "Cosh": _always(_NO_INTRINSIC),
     "Dropout": _dropout,
     **dict.fromkeys(
         ("EyeLike", "Shape", "Size"), _always("TVM hands out the same memory in every run")
     ),
     "GridSample": _grid_sample,
-    "IsInf": _is_inf,
+    "IsInf": _when(
+        lambda n: not (n.attribute("detect_negative", 1) and n.attribute("detect_positive", 1)),
+        "TVM looks for infinities of both signs",
+    ),
     "LpPool": _pool,
     "Max": _extreme,
     "MaxPool": _pool,
     "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
     "Min": _extreme,
-    "Mod": _mod,
+    "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
     "Not": _not,
     "ReduceMax": _extreme,
-    "ReduceMean": _mean,
+    "ReduceMean": _when(lambda node: not _is_float(node), "TVM answers in int64"),
     "ReduceMin": _extreme,
     "Resize": _resize,
     "RoiAlign": _roi_align,
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
     "Shrink": _shrink,
     "Sinh": _always(_NO_INTRINSIC),
-    "SpaceToDepth": _space_to_depth,
+    "SpaceToDepth": _when(
+        lambda node: node.attribute("mode", "DCR") != "DCR", "TVM knows the mode DCR only"
+    ),
     "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
     "TopK": _top_k,
     "Upsample": _resize,

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,8 +38,6 @@ _META_SCHEDULE: Final = "s_tir.meta_schedule"
 Tune = Callable[[Any, Any], Any]
 """From a fused module and a target to the module with loops arranged by measurement."""
 
-Advance = Callable[[int], None]
-
 
 def require_tunable(backend: str, options: Options) -> None:
     """Refuse tuning without libraries (SGK104) or a directory (OptionError, SGK112)."""
@@ -66,11 +64,7 @@ def make_tuner(context: BindContext[Options]) -> Tune | None:
     if options.tuning == "none" or folder is None:
         return None
     _require_json()
-
-    def tune(module: Any, target: Any) -> Any:
-        return _tuned(module, target, folder, options.tuning_trials, context)
-
-    return tune
+    return partial(_tune, folder=folder, trials=options.tuning_trials, context=context)
 
 
 @cache
@@ -93,7 +87,7 @@ def _require_json() -> None:
         )
 
 
-def _tuned(
+def _tune(
     module: Any, target: Any, folder: Path, trials: int, context: BindContext[Options]
 ) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +97,7 @@ def _tuned(
     tasks = _not_tuned(extracted, target, database)
     if tasks:
         _logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
-        _measure(tasks, folder, database, trials, _advance(context, len(tasks) * trials))
+        _measure(tasks, folder, database, trials, context)
         failed = len(_not_tuned(tasks, target, database))
         if failed:
             _logger.warning(
@@ -125,7 +119,9 @@ def _not_tuned(tasks: Iterable[Any], target: Any, database: Any) -> list[Any]:
     ]
 
 
-def _measure(tasks: Any, folder: Path, database: Any, trials: int, advance: Advance) -> None:
+def _measure(
+    tasks: Any, folder: Path, database: Any, trials: int, context: BindContext[Options]
+) -> None:
     schedules = tvm(_META_SCHEDULE)
     contexts, weights = schedules.relax_integration.extracted_tasks_to_tune_contexts(
         tasks, work_dir=str(folder)
@@ -141,30 +137,21 @@ def _measure(tasks: Any, folder: Path, database: Any, trials: int, advance: Adva
         builder=schedules.builder.LocalBuilder(timeout_sec=_PATIENCE),
         runner=schedules.runner.LocalRunner(timeout_sec=_PATIENCE),
         database=database,
-        measure_callbacks=[*callbacks, _counting(advance)],
+        measure_callbacks=[*callbacks, _counting(context, len(tasks) * trials)],
     )
 
 
-def _advance(context: BindContext[Options], total: int) -> Advance:
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        context.progress("tuning", done, total)
-
-    return advance
-
-
-def _counting(advance: Advance) -> Any:
+def _counting(context: BindContext[Options], total: int) -> Any:
     """Make a callback of MetaSchedule that counts measurements."""
-    callbacks = tvm(f"{_META_SCHEDULE}.measure_callback")
+    callbacks, done = tvm(f"{_META_SCHEDULE}.measure_callback"), 0
 
     class Counting(callbacks.PyMeasureCallback):  # type: ignore[misc, name-defined, unused-ignore]  # late
         def apply(
             self, scheduler: Any, task: int, candidates: Any, builds: Any, found: Any
         ) -> None:
+            nonlocal done
             del scheduler, task, candidates, builds
-            advance(len(found))
+            done += len(found)
+            context.progress("tuning", done, total)
 
     return tvm("ir.utils").derived_object(Counting)()
