@@ -40,8 +40,6 @@ from subgraphkit_tensorrt.option_rules import check_agreement, foreign_option
 from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest.checklist import checks
 
-_BUILD_ONLY: Final = "build only"
-_PORTABLE: Final = "portable"
 _AMPERE: Final = 8
 
 
@@ -88,16 +86,12 @@ class TensorRTBackend(Backend[Options]):
         """
         del deep  # doctor tries a small model in any case
         found = find(wanted_flavour())
-        versions = _versions(found)
-        if found.library is None or found.state == "absent device":
-            return ProbeResult(
-                available=False, versions=versions, problems=(found.problem,), hint=found.hint
-            )
+        is_usable = found.library is not None and found.state != "absent device"
         return ProbeResult(
-            available=True,
-            devices=tuple(map(str, found.machine.devices)),
-            versions=versions,
-            problems=(found.problem,) if found.state == "build only" else (),
+            available=is_usable,
+            devices=tuple(map(str, found.machine.devices)) if is_usable else (),
+            versions=_versions(found),
+            problems=(found.problem,) if found.problem else (),
             hint=found.hint,
             builds_only=found.state == "build only",
         )
@@ -172,10 +166,10 @@ class TensorRTBackend(Backend[Options]):
 
     def _target(self) -> str:
         if self.library.flavour.name == "tensorrt_rtx":
-            return _PORTABLE
+            return "portable"
         devices = self._found.machine.devices
         if not devices:
-            return _BUILD_ONLY
+            return "build only"
         compatible = self.option_values.builder.get("hardware_compatibility_level", "NONE")
         return _device_identity(devices[self.option_values.device], compatible, self._found)
 

@@ -11,7 +11,7 @@ from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit.partitioning import Partitioning
 from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
-from subgraphkit_tensorrt.lowering import Conversions, rules_for
+from subgraphkit_tensorrt.lowering import Conversions
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 
@@ -56,7 +56,7 @@ def reasons(partitioning: Partitioning, node: int) -> list[str]:
 def static_refusal(body: str) -> str:
     """Return why the rules refuse the last node of a graph; empty if they do not."""
     graph = loaded(body)
-    refusal = rules_for(rtx()).refusal(graph.nodes[len(graph.nodes) - 1])
+    refusal = Rules(rtx()).refusal(graph.nodes[len(graph.nodes) - 1])
     return "" if refusal is None else str(refusal)
 
 
@@ -64,7 +64,7 @@ def ask(
     graph: BoundGraph, given: Mapping[str, Any] | None = None
 ) -> tuple[ParserQueries, Rules, Conversions]:
     """Return what asks TensorRT for RTX about a graph."""
-    found = rules_for(rtx())
+    found = Rules(rtx())
     conversions = Conversions(found)
     chosen = options(**(given or {}))
     return ParserQueries(graph, rtx(), chosen, conversions, None), found, conversions
@@ -78,4 +78,4 @@ def workers(graph: BoundGraph) -> Subgraph:
 
 def edges(graph: BoundGraph) -> BoundaryRules:
     """Return what judges the values at edges of a graph."""
-    return BoundaryRules(graph, rules_for(rtx()))
+    return BoundaryRules(graph, Rules(rtx()))

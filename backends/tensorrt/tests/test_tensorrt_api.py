@@ -33,7 +33,6 @@ def _capabilities(release):
         ("load_initializer", "...xxxxx"),
         ("runtime_config", "...xxxxx"),
         ("plugins", "xxxxxxx."),
-        ("keeps_timings", "xxxxxxx."),
     ],
 )
 def test_a_capability_is_seen_in_the_releases_that_have_it(capability, where):

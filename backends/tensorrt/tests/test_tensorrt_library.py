@@ -20,7 +20,7 @@ from subgraphkit_tensorrt.claiming.filters import plugin_refusal
 from subgraphkit_tensorrt.library import flavours
 from subgraphkit_tensorrt.library.flavours import FLAVOURS, find
 from subgraphkit_tensorrt.library.gpus import Gpu, Machine
-from subgraphkit_tensorrt.lowering import rules_for
+from subgraphkit_tensorrt.rules.static_rules import Rules
 
 NO_GPU = Machine(problem="there is no NVIDIA GPU", hint="Look at CUDA_VISIBLE_DEVICES.")
 L4 = Gpu(0, "NVIDIA L4", (8, 9), 58)
@@ -232,7 +232,7 @@ def test_a_planner_goes_by_what_the_library_says_of_itself(place):
     place("tensorrt", WITHOUT_DRIVER)
     old = TensorRTBackend.planner(Options())
     assert (old.traits.evidence, old.library.capabilities.version) == ("declared", "10.3.0")
-    assert "Attention" in rules_for(old.library).table.newer
+    assert "Attention" in Rules(old.library).table.newer
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["acme": 1]> g (float[2] x) => (float[2] y) '
         "{ y = acme.Own(x) }"

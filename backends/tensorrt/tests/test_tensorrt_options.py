@@ -91,7 +91,7 @@ def _settings(release, given):
 @pytest.mark.parametrize("release", releases())
 def test_settings_of_the_builder_are_those_of_the_library_at_hand(release):
     given = {"avg_timing_iterations": 2, "TACTIC_DRAM": 1 << 30, "DEBUG": False}
-    owners = [one.owner for one in _settings(release, given)]
+    owners = [owner for owner, _, _ in _settings(release, given)]
     assert owners == ["IBuilderConfig", "MemoryPoolType", "BuilderFlag"]
     if Api(release).has("IBuilderConfig.max_num_tactics"):
         assert len(_settings(release, {"max_num_tactics": 8})) == 1

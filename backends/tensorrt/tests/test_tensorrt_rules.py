@@ -6,7 +6,8 @@ import pytest
 
 from backends.tensorrt.tests.tensorrt_claims import loaded, parsed, static_refusal
 from backends.tensorrt.tests.tensorrt_models import needs_rtx
-from subgraphkit_tensorrt.library.capabilities import Capabilities
+from subgraphkit_tensorrt.library.flavours import Installation, planning_library
+from subgraphkit_tensorrt.library.gpus import Machine
 from subgraphkit_tensorrt.rules import operator_rules
 from subgraphkit_tensorrt.rules.judged_node import types_of
 from subgraphkit_tensorrt.rules.operators import operator_table
@@ -46,8 +47,8 @@ def test_an_operator_is_known_from_the_release_that_brought_it(generation, name,
 
 def test_an_operator_set_before_the_documented_ones_is_refused():
     graph = loaded(parsed("g (float[4] x) => (float[4] y) { y = Relu(x) }", 8))
-    old = Rules(Capabilities("tensorrt", "10.3.0", (10, 3, 0)), asks=False)
-    refusal = old.refusal(graph.nodes[0])
+    nothing = planning_library(Installation("absent package", None, Machine()))
+    refusal = Rules(nothing).refusal(graph.nodes[0])
     assert str(refusal) == "opset: Relu of operator set 8, TensorRT takes 9 and later"
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_models import blocks, context_of, needs_rtx, options, rtx
-from subgraphkit_tensorrt.building.configuration import TimingCache, timing_cache_for
+from subgraphkit.storing import KeptFile
+from subgraphkit_tensorrt.building.configuration import attach_timings, keep_timings, timings_for
 
 
 class Timings:
@@ -49,11 +50,11 @@ class Config:
 
 def _build(path, *words, device="one"):
     """Build something that times some kernels; return what was known before."""
-    cache, config = TimingCache(path), Config(device)
-    attached = cache.attach(config)
+    file, config = KeptFile(path, "timings"), Config(device)
+    attached = attach_timings(file, config)
     known = set(attached.words)
     attached.words.update(f"{device}:{word}" for word in words)
-    cache.keep(config)
+    keep_timings(file, config)
     return known
 
 
@@ -68,11 +69,11 @@ def test_a_build_knows_what_was_timed_before(tmp_path):
 
 def test_what_others_kept_meanwhile_stays(tmp_path):
     path = tmp_path / "x.timings"
-    slow, config = TimingCache(path), Config()
-    attached = slow.attach(config)
+    slow, config = KeptFile(path, "timings"), Config()
+    attached = attach_timings(slow, config)
     attached.words.add("one:slow")
     _build(path, "quick")
-    slow.keep(config)
+    keep_timings(slow, config)
     assert _build(path) == {"one:slow", "one:quick"}
 
 
@@ -88,12 +89,12 @@ def test_timings_are_kept_where_engines_are_by_library_and_device(tmp_path):
     library = rtx()
     # TensorRT for RTX has none, so the library passes itself off as the other one.
     other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))
-    assert timing_cache_for(context_of(graph, options()), library, "NVIDIA L4") is None
+    assert timings_for(context_of(graph, options()), library, "NVIDIA L4") is None
     unwanted = context_of(graph, options(timing_cache=False))
-    assert timing_cache_for(unwanted, other, "NVIDIA L4") is None
-    found = timing_cache_for(context_of(graph, options()), other, "NVIDIA L4")
+    assert timings_for(unwanted, other, "NVIDIA L4") is None
+    found = timings_for(context_of(graph, options()), other, "NVIDIA L4")
     assert found is not None
-    _build(found._file.path, "conv")
+    _build(found.path, "conv")
     (path,) = (tmp_path / "kept").rglob("*.timings")
     assert path.parent == tmp_path / "kept" / "backends" / "tensorrt"
     assert path.name == f"tensorrt-{library.capabilities.version}-NVIDIA-L4.timings"
@@ -106,4 +107,4 @@ def test_without_a_cache_no_timings_are_kept(tmp_path):
     graph = sk.bind(sk.load(blocks()), backend="none", cache=False, cache_dir=str(tmp_path))
     library = rtx()
     other = replace(library, capabilities=replace(library.capabilities, flavour="tensorrt"))
-    assert timing_cache_for(context_of(graph, options()), other, "NVIDIA L4") is None
+    assert timings_for(context_of(graph, options()), other, "NVIDIA L4") is None

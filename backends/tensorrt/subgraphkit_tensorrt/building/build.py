@@ -13,7 +13,13 @@ from subgraphkit.backend import BindContext, Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.configuration import add_profile, configure, timing_cache_for
+from subgraphkit_tensorrt.building.configuration import (
+    add_profile,
+    attach_timings,
+    configure,
+    keep_timings,
+    timings_for,
+)
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, check_ranges, parse_model
 from subgraphkit_tensorrt.building.plan import EnginePlan
@@ -75,12 +81,12 @@ def _build_plan(
     options, progress = context.options, context.progress
     monitor = monitor_for(library.trt, f"TensorRT builds {subgraph.id}", progress)
     config.progress_monitor = monitor
-    timings = timing_cache_for(context, library, kind_of_gpu(options.device) or "none")
-    attached = timings.attach(config) if timings is not None else None
+    timings = timings_for(context, library, kind_of_gpu(options.device) or "none")
+    attached = attach_timings(timings, config) if timings is not None else None
     with listening() as lines, cancellable(progress):
         made = parsed.builder.build_serialized_network(parsed.network, config)
     progress.check()
-    skipped = sum(_SKIPPED in line.lower() for line in lines)
+    skipped = sum("insufficient" in line.lower() for line in lines)  # its memory is, of a kernel
     if skipped:
         LOGGER.warning(
             "for want of memory on the GPU, TensorRT tried %d kernels or more less for %s: the "
@@ -91,12 +97,10 @@ def _build_plan(
     if made is None:
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:
-        timings.keep(config)
+        keep_timings(timings, config)
     return bytes(made)
 
 
-_SKIPPED: Final = "insufficient"
-"""What TensorRT says of a kernel that it did not try, in small letters: its memory is."""
 _MEMORY: Final = "memory"
 _DEVICE: Final = "device"
 _FAULTS: Final = (

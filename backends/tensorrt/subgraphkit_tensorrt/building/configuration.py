@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import BindContext
@@ -61,53 +60,42 @@ def add_profile(
         config.set_preview_feature(feature, True)  # noqa: FBT003 (it is by position)
 
 
-class TimingCache:
-    """The timings of one library on one kind of device, in a file.
+def attach_timings(file: KeptFile, config: Any) -> Any:
+    """Give a builder configuration the timings there are; whatever is wrong with them, none.
 
-    Whatever is wrong with the file, a build goes on without it and writes a new one.
+    Returns:
+        The ``ITimingCache``, which has to outlive the build; None if the library takes none.
+    """
+    for data in (file.read(), b""):  # the file may be of another library or device
+        cache = config.create_timing_cache(data)
+        if cache is not None and config.set_timing_cache(cache, ignore_mismatch=False):
+            return cache
+    return None
+
+
+def keep_timings(file: KeptFile, config: Any) -> None:
+    """Add what a build has timed to what others have kept meanwhile."""
+    timed = config.get_timing_cache()
+    if timed is None:
+        return
+    with file.lock():
+        others = config.create_timing_cache(file.read())
+        if others is not None:
+            timed.combine(others, ignore_mismatch=False)
+        file.write(bytes(timed.serialize()))
+
+
+def timings_for(context: BindContext[Options], library: Library, device: str) -> KeptFile | None:
+    """Return the timings of one library on one kind of device; None if there are none to be kept.
 
     Thread-safety: any number of threads and processes may use the same file.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._file = KeptFile(path, "tensorrt timings")
-
-    def attach(self, config: Any) -> Any:
-        """Give a builder configuration the timings there are.
-
-        Returns:
-            The ``ITimingCache``, which has to outlive the build; None if the library takes none.
-        """
-        cache = config.create_timing_cache(self._file.read())
-        if cache is not None and config.set_timing_cache(cache, ignore_mismatch=False):
-            return cache
-        empty = config.create_timing_cache(b"")  # the file is of another library or device
-        if empty is not None and config.set_timing_cache(empty, ignore_mismatch=False):
-            return empty
-        return None
-
-    def keep(self, config: Any) -> None:
-        """Add what a build has timed to what others have kept meanwhile."""
-        timed = config.get_timing_cache()
-        if timed is None:
-            return
-        with self._file.lock():
-            others = config.create_timing_cache(self._file.read())
-            if others is not None:
-                timed.combine(others, ignore_mismatch=False)
-            self._file.write(bytes(timed.serialize()))
-
-
-def timing_cache_for(
-    context: BindContext[Options], library: Library, device: str
-) -> TimingCache | None:
-    """Return the timings for a build; None if there are none to be kept."""
     capabilities = library.capabilities
-    # There, the calls exist, do nothing, and ask for a GPU.
-    if not capabilities.keeps_timings or not context.options.timing_cache:
+    # In TensorRT for RTX, the calls exist, do nothing, and ask for a GPU.
+    if capabilities.flavour == "tensorrt_rtx" or not context.options.timing_cache:
         return None
     folder = context.kept_folder()
     if folder is None:
         return None
     name = re.sub(r"[^\w.]+", "-", f"{capabilities.flavour}-{capabilities.version}-{device}")
-    return TimingCache(folder / f"{name}.timings")
+    return KeptFile(folder / f"{name}.timings", "tensorrt timings")

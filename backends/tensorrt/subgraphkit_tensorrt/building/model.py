@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -17,8 +16,6 @@ from subgraphkit.rewriting import Kind, Precision, Ranges, Rewriting, rewrite
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.lowering import lower
-
-_NOTHING_TO_REWRITE = "SGK230"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ def in_precision(
         data_max=options.data_max,
         max_reduction=options.reduction_depth,
     )
-    ranges = read_calibration(options.calibration)
+    ranges = None if options.calibration is None else Ranges.load(options.calibration)
     notes: tuple[str, ...] = ()
     steps = [wanted]
     is_quantized = wanted.kind in {"int8", "fp8"}
@@ -160,7 +157,7 @@ def in_precision(
         try:
             done = rewrite(proto, step, ranges, weights=weights)
         except UnsupportedModelError as error:
-            if error.code != _NOTHING_TO_REWRITE:
+            if error.code != "SGK230":  # there is nothing to rewrite
                 raise
             notes = (*notes, error.message)
             if step is wanted and is_quantized:
@@ -178,11 +175,6 @@ def _warn(kind: str, why: str) -> None:
     if why:
         told = f"precision={kind} was asked for, and no node of a subgraph reads {kind}: {why}"
         warnings.warn(SubgraphkitWarning(told), stacklevel=3)
-
-
-def read_calibration(path: Path | None) -> Ranges | None:
-    """Read ranges, from our file or TensorRT's cache; CallerError (SGK233) if it cannot."""
-    return None if path is None else Ranges.load(path)
 
 
 _PLACE: Final = "subgraphkit.place"

@@ -7,7 +7,6 @@ their smallest, usual and largest.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -139,9 +138,10 @@ def buckets_at_bind(
 def _ranges_of(
     subgraph: Subgraph, context: BindContext[Options], asked: ShapeRanges
 ) -> dict[str, InputRange] | None:
-    check_options(subgraph.graph, asked)
-    values = _asked_values(subgraph.graph, asked)
-    static = {name: _static(subgraph.graph.types.get(name)) for name in subgraph.inputs}
+    graph = subgraph.graph
+    check_options(graph, asked)
+    values = {name: given for name, given in asked.inputs.items() if _is_shape_like(graph, name)}
+    static = {name: _static(graph.types.get(name)) for name in subgraph.inputs}
     if all(shape is not None for shape in static.values()):
         return {
             name: InputRange(shape, shape, shape, values.get(name))
@@ -202,18 +202,14 @@ def _is_shape_like(graph: Graph, name: str) -> bool:
     return may_hold_a_shape(graph, name) and _static(graph.types.get(name)) is not None
 
 
-def _asked_values(graph: Graph, asked: ShapeRanges) -> Mapping[str, tuple[Dims, Dims, Dims]]:
-    return MappingProxyType(
-        {name: shapes for name, shapes in asked.inputs.items() if _is_shape_like(graph, name)}
-    )
-
-
 # -- checks ----------------------------------------------------------------------------------
 
 
 def check_options(graph: Graph, asked: ShapeRanges) -> None:
     """Refuse ranges that are none of this model (OptionError, SGK169)."""
-    symbols = _symbols(graph)
+    known = (*graph.inputs, *graph.defaults)
+    dims = (dim for name in known for dim in graph.shape(name) or ())
+    symbols = list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
     given = getattr(graph, "symbols", {})
     for name, sizes in asked.dims.items():
         if name in given:
@@ -229,7 +225,6 @@ def check_options(graph: Graph, asked: ShapeRanges) -> None:
                 "name",
                 f"It has: {', '.join(map(repr, symbols)) or 'none'}.",
             )
-    known = (*graph.inputs, *graph.defaults)
     sizes_of = {name: tuple(sizes) for name, sizes in asked.dims.items()}
     for name, shapes in asked.inputs.items():
         if name not in known:
@@ -280,12 +275,6 @@ def _check_values(graph: Graph, name: str, values: tuple[Dims, Dims, Dims]) -> N
             f"given has {len(values[0])} elements",
             f"Give the smallest, usual and largest elements of it, {count} each.",
         )
-
-
-def _symbols(graph: Graph) -> list[str]:
-    inputs = (*graph.inputs, *graph.defaults)
-    dims = (dim for name in inputs for dim in graph.shape(name) or ())
-    return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
 
 
 def shown(sizes: Sequence[int]) -> str:

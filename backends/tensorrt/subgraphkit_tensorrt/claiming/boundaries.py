@@ -11,12 +11,11 @@ from subgraphkit.backend import Answer, Refusal
 from subgraphkit.ir import Graph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.rules.judged_node import CROSSING, MAX_RANK
-from subgraphkit_tensorrt.rules.shape_values import shape_values
+from subgraphkit_tensorrt.rules.shape_values import INTEGERS, shape_values
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 _FROM_DATA = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
 """Operators whose outputs are as long as their data makes them."""
-_INTEGERS = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 
 class BoundaryRules:
@@ -35,7 +34,7 @@ class BoundaryRules:
 
     def may_enter(self, node: Node, value: str) -> Answer:
         """Say whether a value may enter at a node."""
-        answer = self._crossing(value, "enter")
+        answer = self._crossing(node, value, "enter")
         if answer is not None:
             return answer
         if value in self._sized_by_data:
@@ -44,15 +43,12 @@ class BoundaryRules:
                 "takes it"
             )
             return Refusal("dynamic_shape", text)
-        dtype = self._graph.dtype(value)
-        if dtype is DataType.UINT8 and node.op_type != "Cast":
-            return Refusal("border", f"{value!r} is uint8, which can enter TensorRT at a Cast only")
         places = [place for place, name in enumerate(node.inputs) if name == value]
         if not set(places).isdisjoint(self._rules.inside(node)):
             text = f"{value!r} is a float that a shape depends on; it can be computed inside only"
             return Refusal("border", text)
         # The caller's own inputs can be had before the engine runs.
-        is_had = dtype in _INTEGERS and value not in self._graph.producers
+        is_had = self._graph.dtype(value) in INTEGERS and value not in self._graph.producers
         if value in self._shapes and not is_had:
             text = f"a shape depends on {value!r}, which is computed by another backend"
             return Refusal("border", text)
@@ -60,14 +56,10 @@ class BoundaryRules:
 
     def may_leave(self, node: Node, value: str) -> Answer:
         """Say whether a value that a node makes may leave."""
-        answer = self._crossing(value, "leave")
-        if answer is not None:
-            return answer
-        if self._graph.dtype(value) is DataType.UINT8 and node.op_type != "Cast":
-            return Refusal("border", f"{value!r} is uint8, which can leave TensorRT at a Cast only")
-        return True
+        answer = self._crossing(node, value, "leave")
+        return True if answer is None else answer
 
-    def _crossing(self, value: str, verb: str) -> Refusal | None:
+    def _crossing(self, node: Node, value: str, verb: str) -> Refusal | None:
         type_ = self._graph.types.get(value)
         if not isinstance(type_, TensorType):
             return Refusal("border", f"{value!r} is no tensor and cannot {verb} TensorRT")
@@ -78,6 +70,9 @@ class BoundaryRules:
             return Refusal("border", text)
         if len(type_.shape) > MAX_RANK:
             return Refusal("border", f"{value!r} has {len(type_.shape)} axes, TensorRT has 8")
+        if type_.dtype is DataType.UINT8 and node.op_type != "Cast":
+            text = f"{value!r} is uint8, which can {verb} TensorRT at a Cast only"
+            return Refusal("border", text)
         return None
 
 

@@ -16,7 +16,7 @@ from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER, listening, tail
-from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered, rules_for
+from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered
 from subgraphkit_tensorrt.rules.judged_node import plain
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
@@ -51,7 +51,7 @@ class Filters:
         folder = self._folder = context.kept_folder()
         load_modules(options.modules)
         load_plugins(library, options.plugin_libraries)
-        rules = rules_for(library)
+        rules = Rules(library)
         conversions = Conversions(rules)
         self._graph = graph
         is_ahead = options.build_only or not options.allow_runtime_build

@@ -6,7 +6,6 @@ an error that lists what there is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from subgraphkit.backend import OptionMapping, did_you_mean
@@ -32,41 +31,28 @@ _KEPT: Final = frozenset(
      "plugins_to_serialize", "profile_stream", "progress_monitor"}
 )  # fmt: skip
 """What the backend decides, or what takes an object, an address or weights that come later."""
-_UNSUPPORTED: Final = "unsupported"
+Setting = tuple[str, str, Any]
+"""The class that has a name, the name, and a value as the library takes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuilderSetting:
-    """One setting, as the library takes it.
-
-    Attributes:
-        owner: The class that has the name: ``IBuilderConfig`` or an enumeration.
-        value: A member of an enumeration of the library, or a plain value.
-    """
-
-    name: str
-    owner: str
-    value: Any
-
-
-def read_settings(trt: Any, given: OptionMapping) -> list[BuilderSetting]:
+def read_settings(trt: Any, given: OptionMapping) -> list[Setting]:
     """Read the option ``builder``; OptionError (SGK111, SGK160, SGK161) if it cannot be."""
     known = _names(trt) if given else {}
     return [_setting(trt, known, name, value) for name, value in given.items()]
 
 
-def apply_settings(config: Any, trt: Any, settings: list[BuilderSetting]) -> None:
+def apply_settings(config: Any, trt: Any, settings: list[Setting]) -> None:
     """Put settings into a configuration; CompileError (SGK173) if one does not take."""
-    for one in settings:
-        if one.owner == _PROPERTY:
-            put(config, one.name, one.value, f"builder={one.name}")
+    for owner, name, value in settings:
+        if owner == _PROPERTY:
+            put(config, name, value, f"builder={name}")
             continue
-        member = getattr(trt, one.owner).__members__[one.name]
-        if one.owner == _POOL:
-            config.set_memory_pool_limit(member, one.value)
-        elif one.owner == _FEATURE:
-            config.set_preview_feature(member, one.value)
-        elif one.value:
+        member = getattr(trt, owner).__members__[name]
+        if owner == _POOL:
+            config.set_memory_pool_limit(member, value)
+        elif owner == _FEATURE:
+            config.set_preview_feature(member, value)
+        elif value:
             config.set_flag(member)
         else:
             config.clear_flag(member)
@@ -82,11 +68,10 @@ def put(config: Any, attribute: str, value: Any, option: str) -> None:
                 f"this library does not take {option}={value}", " ".join(str(error).split())
             ) from error
     found = getattr(config, attribute)
-    if found != value or any(_UNSUPPORTED in line for line in lines):
-        said = tail(lines)
+    if found != value or any("unsupported" in line for line in lines):
         raise unusable(
             f"this library does not take {option}={getattr(value, 'name', value)}",
-            f"It said:\n{said}" if said else f"It made {found} of it.",
+            f"It said:\n{tail(lines)}" if lines else f"It made {found} of it.",
         )
 
 
@@ -109,7 +94,7 @@ def _names(trt: Any) -> dict[str, str]:
     return found
 
 
-def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> BuilderSetting:
+def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> Setting:
     if name in _OPTIONS:
         text = f"option 'builder' of backend 'tensorrt' names {name!r}, which an option sets"
         raise _refused("SGK161", text, f"Use the option {_OPTIONS[name]}.")
@@ -124,12 +109,12 @@ def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> Build
         )
     owner = known[name]
     if owner == _PROPERTY:
-        return BuilderSetting(name, owner, _of_property(trt, name, value))
+        return owner, name, _of_property(trt, name, value)
     if owner == _POOL and (not isinstance(value, int) or isinstance(value, bool)):
         raise _mistyped(name, value, "a number of bytes")
     if owner != _POOL and value not in {0, 1}:  # so text says it as well
         raise _mistyped(name, value, "true or false")
-    return BuilderSetting(name, owner, value if owner == _POOL else bool(value))
+    return owner, name, value if owner == _POOL else bool(value)
 
 
 def _of_property(trt: Any, name: str, value: Any) -> Any:

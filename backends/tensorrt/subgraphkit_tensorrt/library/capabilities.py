@@ -18,8 +18,7 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-_PATH: Final = "path"
-_ENUMERATION: Final = "enumeration"
+_NAME: Final = "name"
 _DOCUMENTED: Final = {"tensorrt_rtx": "1.7"}
 _NEWEST: Final = "11.1"
 """The releases that the operator table is of, as far as it goes; ``_NEWEST`` if not named."""
@@ -30,14 +29,9 @@ _RTX_GENERATION: Final = (11, 0)
 """The release of TensorRT whose behaviour TensorRT for RTX 1.x shares."""
 
 
-def _has(path: str) -> Any:
-    """Declare a field that says whether the library has a member of a class."""
-    return field(default=False, metadata={_PATH: path})
-
-
-def _members(enumeration: str) -> Any:
-    """Declare a field that holds the names of an enumeration; empty if it does not exist."""
-    return field(default=frozenset(), metadata={_ENUMERATION: enumeration})
+def _named(name: str) -> Any:
+    """Declare a field: whether a class has a member, or the names of an enumeration, if any."""
+    return field(default=False if "." in name else frozenset(), metadata={_NAME: name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +49,13 @@ class Capabilities:
     flavour: str
     version: str
     generation: tuple[int, ...]
-    load_initializer: bool = _has("OnnxParser.load_initializer")
-    runtime_config: bool = _has("ICudaEngine.create_runtime_config")
-    cuda_graph_strategy: bool = _has("IRuntimeConfig.cuda_graph_strategy")
-    engine_stat: bool = _has("ICudaEngine.get_engine_stat")
-    plugins: bool = _has("INetworkDefinition.add_plugin_v3")
-    preview_features: frozenset[str] = _members("PreviewFeature")
-    gpus: frozenset[str] = _members("ComputeCapability")
+    load_initializer: bool = _named("OnnxParser.load_initializer")
+    runtime_config: bool = _named("ICudaEngine.create_runtime_config")
+    cuda_graph_strategy: bool = _named("IRuntimeConfig.cuda_graph_strategy")
+    engine_stat: bool = _named("ICudaEngine.get_engine_stat")
+    plugins: bool = _named("INetworkDefinition.add_plugin_v3")
+    preview_features: frozenset[str] = _named("PreviewFeature")
+    gpus: frozenset[str] = _named("ComputeCapability")
 
     @classmethod
     def of(cls, trt: Any, flavour: str) -> "Capabilities":
@@ -69,11 +63,11 @@ class Capabilities:
         version = str(getattr(trt, "__version__", ""))
         found: dict[str, Any] = {}
         for one in fields(cls):
-            if _PATH in one.metadata:
-                owner, _, member = one.metadata[_PATH].partition(".")
-                found[one.name] = hasattr(getattr(trt, owner, None), member)
-            elif _ENUMERATION in one.metadata:
-                found[one.name] = _names(trt, one.metadata[_ENUMERATION])
+            if one.metadata:
+                name, _, member = one.metadata[_NAME].partition(".")
+                owner = getattr(trt, name, None)
+                names = frozenset(getattr(owner, "__members__", ()))
+                found[one.name] = hasattr(owner, member) if member else names
         return cls(flavour, version, _generation(flavour, version), **found)
 
     @classmethod
@@ -81,15 +75,6 @@ class Capabilities:
         """Stand for a library that is not there: of the newest release in the operator table."""
         version = _DOCUMENTED.get(flavour, _NEWEST)
         return cls(flavour, version, _generation(flavour, version))
-
-    @property
-    def keeps_timings(self) -> bool:
-        """Whether a timing cache does anything; with TensorRT for RTX it only asks for a GPU."""
-        return self.flavour != "tensorrt_rtx"
-
-
-def _names(trt: Any, enumeration: str) -> frozenset[str]:
-    return frozenset(getattr(getattr(trt, enumeration, None), "__members__", ()))
 
 
 def release_of(version: str) -> tuple[int, ...]:

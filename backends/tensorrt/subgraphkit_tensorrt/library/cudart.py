@@ -260,14 +260,8 @@ class Cuda:
         return place.value or 0
 
     def _copy(self, target: int, source: int, nbytes: int, kind: int, stream: int) -> None:
-        self._call(
-            "cudaMemcpyAsync",
-            ctypes.c_void_p(target),
-            ctypes.c_void_p(source),
-            ctypes.c_size_t(nbytes),
-            ctypes.c_int(kind),
-            ctypes.c_void_p(stream),
-        )
+        what = ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(nbytes)
+        self._call("cudaMemcpyAsync", *what, ctypes.c_int(kind), ctypes.c_void_p(stream))
 
     def _number(self, name: str) -> int:
         place = ctypes.c_int()

@@ -17,7 +17,6 @@ from subgraphkit_tensorrt.library.gpus import Gpu, Machine, machine
 from subgraphkit_tensorrt.library.logger import listening, logger_for
 
 _VARIABLE: Final = "SUBGRAPH_TENSORRT_FLAVOUR"
-_LAZY: Final = "CUDA_MODULE_LOADING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,42 +141,35 @@ _LOCK: Final = threading.Lock()
 def _load(flavour: Flavour, module: str) -> Installation:
     with _LOCK:
         # Lazy loading saves device memory and time; CUDA reads the variable when it starts.
-        os.environ.setdefault(_LAZY, "LAZY")
-        here = machine()
+        os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")
         library = _LIBRARIES.get(module)
         if library is None:
             try:
                 trt = importlib.import_module(module)
                 capabilities = Capabilities.of(trt, flavour.name)
                 if capabilities.generation < OLDEST:
-                    return _too_old(flavour, capabilities.version, here)
+                    oldest = ".".join(map(str, OLDEST))
+                    problem = f"is installed; the oldest that can be used is {oldest}"
+                    hint = "Install a newer one beside it, in an environment of its own:"
+                    return _unusable(flavour, f"{capabilities.version} {problem}", hint)
                 library = Library(flavour, trt, capabilities, logger_for(trt))
             except Exception as error:  # noqa: BLE001 (whatever is wrong, it is told)
-                return _broken_installation(flavour, module, error, here)
+                text = " ".join(str(error).split()) or type(error).__name__
+                problem = f"is installed ({module}) but does not load: {text}"
+                more = "\nOr add the folder that holds them to LD_LIBRARY_PATH."
+                return _unusable(flavour, problem, "Install its shared libraries:", more)
             _LIBRARIES[module] = library
-    return _installation_of(library, here)
+    return _installation_of(library)
 
 
-def _broken_installation(
-    flavour: Flavour, module: str, error: Exception, here: Machine
-) -> Installation:
-    text = " ".join(str(error).split()) or type(error).__name__
-    problem = f"{flavour.title} is installed ({module}) but does not load: {text}"
-    hint = (
-        f"Install its shared libraries: {flavour.install}\n"
-        "Or add the folder that holds them to LD_LIBRARY_PATH."
-    )
-    return Installation("absent library", None, here, problem, hint, flavour)
+def _unusable(flavour: Flavour, problem: str, remedy: str, more: str = "") -> Installation:
+    hint = f"{remedy} {flavour.install}{more}"
+    problem = f"{flavour.title} {problem}"
+    return Installation("absent library", None, machine(), problem, hint, flavour)
 
 
-def _too_old(flavour: Flavour, version: str, here: Machine) -> Installation:
-    oldest = ".".join(map(str, OLDEST))
-    problem = f"{flavour.title} {version} is installed; the oldest that can be used is {oldest}"
-    hint = f"Install a newer one beside it, in an environment of its own: {flavour.install}"
-    return Installation("absent library", None, here, problem, hint, flavour)
-
-
-def _installation_of(library: Library, here: Machine) -> Installation:
+def _installation_of(library: Library) -> Installation:
+    here = machine()
     problems = [kernels_problem(library, gpu) for gpu in here.devices]
     if not all(problems):
         return Installation("ready", library, here)

@@ -4,7 +4,6 @@ Asking the driver makes no context and takes no device memory.
 """
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -94,8 +93,8 @@ class _DriverError(Exception):
 
 def _ask_driver(driver: Any) -> Machine:
     _call(driver, "cuInit", 0)
-    version = _number(lambda place: _call(driver, "cuDriverGetVersion", place))
-    count = _number(lambda place: _call(driver, "cuDeviceGetCount", place))
+    version = _number(driver, "cuDriverGetVersion")
+    count = _number(driver, "cuDeviceGetCount")
     named = f"{version // 1000}.{version % 1000 // 10}"
     if count == 0:
         return Machine(driver=named, problem="there is no NVIDIA GPU", hint=_HINTS[_NO_DEVICE])
@@ -103,24 +102,20 @@ def _ask_driver(driver: Any) -> Machine:
 
 
 def _device(driver: Any, index: int) -> Gpu:
-    handle = _number(lambda place: _call(driver, "cuDeviceGet", place, index))
+    handle = _number(driver, "cuDeviceGet", index)
     name = ctypes.create_string_buffer(_NAME_LENGTH)
     _call(driver, "cuDeviceGetName", name, _NAME_LENGTH, handle)
-
-    def attribute(which: int) -> int:
-        return _number(lambda place: _call(driver, "cuDeviceGetAttribute", place, which, handle))
-
-    return Gpu(
-        index,
-        name.value.decode("utf-8", "replace"),
-        (attribute(_COMPUTE_MAJOR), attribute(_COMPUTE_MINOR)),
-        attribute(_MULTIPROCESSORS),
+    major, minor, multiprocessors = (
+        _number(driver, "cuDeviceGetAttribute", which, handle)
+        for which in (_COMPUTE_MAJOR, _COMPUTE_MINOR, _MULTIPROCESSORS)
     )
+    return Gpu(index, name.value.decode("utf-8", "replace"), (major, minor), multiprocessors)
 
 
-def _number(ask: Callable[[Any], None]) -> int:
+def _number(driver: Any, name: str, *arguments: Any) -> int:
+    """Return what a function of the driver writes to its first argument."""
     place = ctypes.c_int()
-    ask(ctypes.byref(place))
+    _call(driver, name, ctypes.byref(place), *arguments)
     return place.value
 
 

@@ -17,17 +17,14 @@ which it has many, are logged as information, and reach no terminal unless loggi
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.logs import logger_of
 
 LOGGER: Final = logger_of("tensorrt")
-"""Where the words of TensorRT go."""
-
 _KEPT: Final = 200
-"""How many lines a listener remembers."""
 _LEVELS: Final = {
     "INTERNAL_ERROR": logging.ERROR,
     "ERROR": logging.ERROR,
@@ -35,8 +32,6 @@ _LEVELS: Final = {
     "INFO": logging.INFO,
     "VERBOSE": logging.DEBUG,
 }
-_UNTOLD: Final = frozenset({"INFO", "VERBOSE"})
-"""What no listener is told."""
 
 
 class listening:  # noqa: N801 (read as a verb, where it is used)
@@ -80,7 +75,7 @@ def hear(severity: str, text: str) -> None:
     """
     level = _LEVELS.get(severity, logging.INFO)
     try:
-        if severity not in _UNTOLD:
+        if severity not in {"INFO", "VERBOSE"}:
             heard = _tell(f"{severity.lower()}: {text.strip()}")
             if heard and level >= logging.ERROR:
                 level = logging.DEBUG
@@ -128,6 +123,15 @@ def check(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: str 
     return result
 
 
+def make(what: str, call: Callable[[], Any], lines: Sequence[str], *, hint: str = "") -> Any:
+    """Return what a class of the library makes, as ``check``; bindings raise for a null pointer."""
+    try:
+        found = call()
+    except Exception as error:  # noqa: BLE001 (a binding raises what it likes)
+        found, lines = None, (*lines, f"error: {type(error).__name__}: {error}")
+    return check(found, what, lines, hint=hint)
+
+
 def check_run(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: str = "") -> _T:
     """Return what a call of the run side made; ExecutionError (SGK163) if it failed."""
     if result is None or result is False:
@@ -145,8 +149,7 @@ def tail(lines: Sequence[str]) -> str:
 def _failure(
     kind: type[BackendError], code: str, what: str, lines: Sequence[str], hint: str
 ) -> BackendError:
-    said = tail(lines)
-    said = f"It said:\n{said}" if said else "It gave no reason."
+    said = f"It said:\n{tail(lines)}" if lines else "It gave no reason."
     remedy = f"{said}\n{hint}" if hint else said
     message = f"TensorRT could not {what}"
     return kind(code, message, backend="tensorrt", hint=remedy, lines=tuple(lines))

@@ -16,7 +16,7 @@ the definitions that ONNX gives of its composed operators, both for nodes that T
 take as they are.
 """
 
-from subgraphkit_tensorrt.lowering.conversions import Conversions, lower, rules_for
+from subgraphkit_tensorrt.lowering.conversions import Conversions, lower
 from subgraphkit_tensorrt.lowering.registry import (
     Replacement,
     converter,
@@ -28,5 +28,5 @@ from subgraphkit_tensorrt.lowering.registry import (
 
 __all__ = [
     "Conversions", "Replacement", "converter", "identity", "load_modules", "lower", "registered",
-    "rules_for", "unregister",
+    "unregister",
 ]  # fmt: skip

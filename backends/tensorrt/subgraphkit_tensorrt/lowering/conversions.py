@@ -8,7 +8,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.library.flavours import Library, find
+from subgraphkit_tensorrt.library.flavours import find
 from subgraphkit_tensorrt.lowering.own import OWN, inline_definition
 from subgraphkit_tensorrt.lowering.registry import (
     Lowering,
@@ -90,12 +90,7 @@ def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
     library = find(options.flavour).library
     if library is None:
         return
-    apply(proto, subgraph, Conversions(rules_for(library)))
-
-
-def rules_for(library: Library) -> Rules:
-    """Return the static rules for a library."""
-    return Rules(library.capabilities, asks=library.trt is not None)
+    apply(proto, subgraph, Conversions(Rules(library)))
 
 
 def apply(proto: Any, subgraph: Subgraph, conversions: Conversions) -> None:

@@ -12,7 +12,6 @@ from subgraphkit.onnx_io import write_value_info
 from subgraphkit.types import DataType
 from subgraphkit_tensorrt.lowering.registry import Fresh, Lowering, Replacement
 
-_IR_VERSION: Final = 10
 _EXACT: Final = 1 << 24
 """The first whole number beyond which float32 leaves some out."""
 
@@ -45,7 +44,6 @@ def count_truths(node: Node, fresh: Fresh) -> Replacement | None:
 
 
 OWN: Final[Mapping[str, Lowering]] = {"CumSum": count_truths}
-"""By operator of ONNX."""
 
 
 def inline_definition(node: Node, fresh: Fresh) -> Replacement | None:
@@ -66,7 +64,7 @@ def inline_definition(node: Node, fresh: Fresh) -> Replacement | None:
     try:
         written = _with_defaults(node.graph.writer.node_proto(node), node.opset)
         graph = helper.make_graph([written], "one", read, made, value_info=absent)
-        model = helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION)
+        model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
         which = [(node.domain, node.op_type)]
         inlined = inline_selected_functions(model, which, inline_schema_functions=True)
     except (RuntimeError, onnx.defs.SchemaError):  # it depends on a type that is not known

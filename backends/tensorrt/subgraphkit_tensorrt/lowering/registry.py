@@ -127,16 +127,11 @@ def replace_nodes(model: Any, replacements: Mapping[int, Replacement]) -> None:
     graph = model.graph
     nodes = []
     for place, node in enumerate(graph.node):
-        made = replacements.get(place)
-        if made is None:
-            nodes.append(node)
-            continue
+        made = replacements.get(place, Replacement([node]))
         for one in made.nodes:
-            copy = onnx.NodeProto()
-            copy.CopyFrom(one)
-            copy.metadata_props.extend(node.metadata_props)
-            nodes.append(copy)
+            nodes.append(onnx.NodeProto.FromString(one.SerializeToString()))
+            if one is not node:
+                nodes[-1].metadata_props.extend(node.metadata_props)
         graph.initializer.extend(made.constants)
-    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
-    graph.node.extend(kept)
+    graph.node.extend(nodes)

@@ -140,16 +140,10 @@ def rounded_up(node: Node) -> Refusal | None:
 
     Source: ONNX operator MaxPool, version 22, output shape with ``ceil_mode``.
     """
-    if not node.attribute("ceil_mode", 0) or _automatic(node):
-        return None
-    shape, kernel = node.shape(0), list(node.attribute("kernel_shape", ()))
-    strides = list(node.attribute("strides", [1] * len(kernel)))
-    ends = list(node.attribute("pads", [0] * 2 * len(kernel)))[len(kernel) :]
-    sizes = shape[_SPATIAL:] if shape is not None else (None,) * len(kernel)
     # Without padding behind the input no window can start there.
-    if all(
+    if not node.attribute("ceil_mode", 0) or all(
         isinstance(size, int) or (end == 0 and stride <= window)
-        for size, end, stride, window in zip(sizes, ends, strides, kernel, strict=False)
+        for size, _, end, stride, window in _axes(node)
     ):
         return None
     return Refusal(
@@ -161,7 +155,10 @@ def rounded_up(node: Node) -> Refusal | None:
 
 def too_wide(node: Node) -> Refusal | None:
     """Refuse a pooling with a window that is wider than what it runs over."""
-    if not _is_wide(node):
+    if not any(
+        isinstance(size, int) and 0 < size + begin + end < window
+        for size, begin, end, _, window in _axes(node)
+    ):
         return None
     window = " x ".join(map(str, node.attribute("kernel_shape")))
     over = " x ".join(map(str, (node.shape(0) or ())[_SPATIAL:]))
@@ -169,19 +166,15 @@ def too_wide(node: Node) -> Refusal | None:
     return Refusal("attribute", text)
 
 
-def _is_wide(node: Node) -> bool:
-    """Say whether a window is wider than the padded input along an axis of known size."""
-    shape, kernel = node.shape(0), list(node.attribute("kernel_shape", ()))
-    if shape is None or len(shape) != len(kernel) + _SPATIAL or _automatic(node):
-        return False
-    pads = list(node.attribute("pads", [0] * 2 * len(kernel)))
-    ends = zip(shape[_SPATIAL:], pads, pads[len(kernel) :], kernel, strict=False)
-    return any(
-        isinstance(size, int) and 0 < size + before + after < window
-        for size, before, after, window in ends
-    )
+def _axes(node: Node) -> Iterable[tuple[Any, int, int, int, int]]:
+    """Return size, padding at both ends, stride and window of each axis that windows run along.
 
-
-def _automatic(node: Node) -> bool:
-    """Say whether padding is chosen by name, so that the number of windows follows from that."""
-    return plain(node.attribute("auto_pad", "NOTSET")) not in {"NOTSET", "VALID", ""}
+    None where padding is chosen by name, as the number of windows follows from that.
+    """
+    if plain(node.attribute("auto_pad", "NOTSET")) not in {"NOTSET", "VALID", ""}:
+        return ()
+    kernel, shape = node.attribute("kernel_shape", ()), node.shape(0)
+    count = len(kernel)
+    sizes = shape[_SPATIAL:] if shape is not None else (None,) * count
+    pads, strides = node.attribute("pads", [0] * 2 * count), node.attribute("strides", [1] * count)
+    return zip(sizes, pads, pads[count:], strides, kernel, strict=False)

@@ -17,7 +17,6 @@ from subgraphkit_tensorrt.library.capabilities import release_of
 from subgraphkit_tensorrt.rules import operator_rules as ruled
 from subgraphkit_tensorrt.rules.judged_node import MAX_RANK, JudgedNode, Objections
 
-_Release = tuple[int, ...]
 FIRST_OPSET: Final = 9
 """The oldest version of ONNX's operators that TensorRT takes."""
 _FLOATS: Final = "f32 f16 bf16"
@@ -161,7 +160,7 @@ class OperatorTable:
 
 
 @cache
-def operator_table(generation: _Release, flavour: str) -> OperatorTable:
+def operator_table(generation: tuple[int, ...], flavour: str) -> OperatorTable:
     """Return the table for a release."""
     missing = _MISSING | _MISSING_IN.get(flavour, frozenset())
     known = {name: row for name, row in _OPERATORS.items() if name not in missing}

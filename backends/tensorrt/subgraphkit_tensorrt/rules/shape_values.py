@@ -26,7 +26,7 @@ _ARITHMETIC: Final = frozenset(
 )  # fmt: skip
 _MAX_ELEMENTS: Final = 64
 _FLOATS: Final = frozenset({DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16})
-_INTEGERS: Final = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
+INTEGERS: Final = frozenset({DataType.INT32, DataType.INT64, DataType.BOOL})
 
 
 def _computes_shapes(node: Node) -> bool:
@@ -39,13 +39,13 @@ def _computes_shapes(node: Node) -> bool:
 def _is_small(graph: Graph, value: str) -> bool:
     """Say whether a value is like a shape: a short list of whole numbers, or of scales."""
     type_ = graph.types.get(value)
-    if not isinstance(type_, TensorType) or type_.dtype not in _INTEGERS | _FLOATS:
+    if not isinstance(type_, TensorType) or type_.dtype not in INTEGERS | _FLOATS:
         return False
     count = type_.element_count
     if count is not None:
         return count <= _MAX_ELEMENTS
     # The length of a list of dimensions is known; of floats too little is.
-    return type_.rank in {0, 1} and type_.dtype in _INTEGERS
+    return type_.rank in {0, 1} and type_.dtype in INTEGERS
 
 
 def shape_values(graph: Graph) -> frozenset[str]:

@@ -10,8 +10,7 @@ from typing import Final
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_tensorrt.library.capabilities import Capabilities
-from subgraphkit_tensorrt.library.flavours import FLAVOURS
+from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.rules.judged_node import (
     KNOWN,
     MAX_RANK,
@@ -27,17 +26,16 @@ _BODIES: Final = frozenset({"If", "Loop", "Scan"})
 
 
 class Rules:
-    """Judges nodes by the operator table of one release.
+    """Judges nodes by the operator table of a library's release.
 
-    ``asks``: Whether a parser is asked about what is newer than the table.
+    What is newer than the table is for its parser to say, if it can be asked.
 
     Thread-safety: used by one thread at a time.
     """
 
-    def __init__(self, capabilities: Capabilities, *, asks: bool) -> None:
-        self.table = operator_table(capabilities.generation, capabilities.flavour)
-        self._capabilities = capabilities
-        self._asks = asks
+    def __init__(self, library: Library) -> None:
+        self.table = operator_table(library.capabilities.generation, library.flavour.name)
+        self._library = library
 
     def refusal(self, node: Node, around: tuple[str, ...] = ()) -> Refusal | None:
         """Say why a node cannot be taken; None if nothing speaks against it."""
@@ -90,11 +88,10 @@ class Rules:
         if name in RANDOM or (name == "Dropout" and _trains(node)):
             return Refusal("op_unsupported", f"{name} is random, and TensorRT ignores its seed")
         if name in table.newer:
-            since, have = table.newer[name], self._capabilities.version
+            since, have = table.newer[name], self._library.capabilities.version
             return Refusal("op_unsupported", f"{name} came with TensorRT {since}, here is {have}")
-        if name in table.missing or not (name in table.operators or self._asks):
-            title = FLAVOURS[self._capabilities.flavour].title
-            return Refusal("op_unsupported", f"{title} has no {name}")
+        if name in table.missing or (name not in table.operators and self._library.trt is None):
+            return Refusal("op_unsupported", f"{self._library.flavour.title} has no {name}")
         return None
 
     def _of_element_types(self, node: Node, operator: Operator) -> Refusal | None:

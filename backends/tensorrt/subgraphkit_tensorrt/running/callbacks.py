@@ -51,9 +51,8 @@ class OutputMemory:
 
     def close(self) -> None:
         """Give the memory back."""
-        block, self.block = self.block, None
-        if block is not None:
-            self._device.memory.give_back(block)
+        if self.block is not None:
+            self._device.memory.give_back(self.give_up())
 
 
 @lru_cache(maxsize=8)

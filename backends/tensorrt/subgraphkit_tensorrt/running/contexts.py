@@ -29,11 +29,8 @@ class Contexts:
         self.engine = engine
         self._runtime_config: Any = None
         self._loader = loader
-        self._library = loader.library
-        self._device = loader.device
         self._options = options
         self._times = times
-        can = self._library.capabilities
         self._resting: list[Context] = []
         self._recorded: OrderedDict[Hashable, Context] = OrderedDict()
         self._met: OrderedDict[Hashable, None] = OrderedDict()
@@ -44,9 +41,8 @@ class Contexts:
             self.turns.put(None)
         self._lock = threading.RLock()
         self._making = threading.Lock()
-        self._closed = False
         # TensorRT for RTX records graphs by itself, if told to.
-        self.records = not can.cuda_graph_strategy
+        self.records = not loader.library.capabilities.cuda_graph_strategy
         self.scratch_bytes = int(engine.device_memory_size_v2)
         """Scratch memory that a context needs at most."""
 
@@ -87,7 +83,7 @@ class Contexts:
         """
         ended, kind = [], context.recorded_as
         with self._lock:
-            if self._closed or context.is_enqueued:  # and did not end well
+            if self.engine is None or context.is_enqueued:  # and did not end well
                 ended.append(context)
             elif kind is None:
                 self._resting.append(context)
@@ -127,7 +123,6 @@ class Contexts:
     def close(self) -> None:
         """Let go of all contexts; those in use go when they are given back."""
         with self._lock:
-            self._closed = True
             resting = [*self._resting, *self._recorded.values()]
             self._resting, self._recorded = [], OrderedDict()
             self.engine = None
@@ -161,8 +156,8 @@ class Contexts:
         # others go on with the contexts there are
         with self._making, listening() as lines:
             execution_context = self._create()
-            if execution_context is None and self._device.memory.kept_bytes:
-                self._device.memory.trim()  # TensorRT knows nothing of it
+            if execution_context is None and self._loader.device.memory.kept_bytes:
+                self._loader.device.memory.trim()  # TensorRT knows nothing of it
                 execution_context = self._create()
             hint = "Without enough memory on the GPU: set max_contexts lower, or free memory."
             check_run(execution_context, "make an execution context", lines, hint=hint)
@@ -174,7 +169,8 @@ class Contexts:
         return context
 
     def _create(self) -> Any:
-        trt, can, engine = self._library.trt, self._library.capabilities, self.engine
+        library, engine = self._loader.library, self.engine
+        trt, can = library.trt, library.capabilities
         strategies = trt.ExecutionContextAllocationStrategy
         # Streamed weights take scratch of their own, which the library knows best.
         is_private = self._options.weight_streaming

@@ -11,7 +11,7 @@ from subgraphkit.errors import ExecutionError
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.cudart import Cuda, cuda_runtime
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import check, listening
+from subgraphkit_tensorrt.library.logger import listening, make
 from subgraphkit_tensorrt.running.memory import Block, DeviceMemory, StreamSlot
 
 _DEVICES: "Final[WeakValueDictionary[tuple[int, int], Device]]" = WeakValueDictionary()
@@ -215,8 +215,5 @@ class Loader:
 
     def _make_runtime(self) -> Any:
         with listening() as lines:
-            try:
-                return self.library.trt.Runtime(self.library.logger)
-            except Exception as error:  # noqa: BLE001 (a binding raises what it likes)
-                said = (*lines, f"error: {type(error).__name__}: {error}")
-                return check(None, "make a runtime", said, hint="See: subgraphkit doctor.")
+            trt, logger, hint = self.library.trt, self.library.logger, "See: subgraphkit doctor."
+            return make("make a runtime", lambda: trt.Runtime(logger), lines, hint=hint)

@@ -18,13 +18,16 @@ CUDA: Final = 2
 ON_CUDA: Final = frozenset({CUDA, 13})
 """And for memory of one that moves between it and the host by itself."""
 
-_BFLOAT16: Final[np.dtype[Any]] = np.dtype(ml_dtypes.bfloat16)
 GAPS: Final = "its elements are not in row-major order without gaps"
 _NAME: Final = b"dltensor"
 _USED: Final = b"used_dltensor"
-_KINDS: Final = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
-_WIDTHS: Final = frozenset({8, 16, 32, 64})
-_CODES: Final = {"i": 0, "u": 1, "f": 2, "b": 6}
+_TYPES: Final[dict[tuple[int, int], np.dtype[Any]]] = {
+    (code, 8 * np.dtype(name).itemsize): np.dtype(name)
+    for code, names in enumerate(("bhiq", "BHIQ", "efd", "", (ml_dtypes.bfloat16,), "", "?"))
+    for name in names
+}
+"""By code and bits."""
+_CODES: Final = {dtype: code for code, dtype in _TYPES.items()}
 
 
 class _Device(ctypes.Structure):
@@ -141,11 +144,9 @@ def export(
 
 
 def _dtype_code(dtype: np.dtype[Any]) -> _Type:
-    if dtype == ml_dtypes.bfloat16:
-        return _Type(4, 16, 1)
-    if dtype.kind not in _CODES:
+    if dtype not in _CODES:
         raise BufferError(f"DLPack has no element type for {dtype}")
-    return _Type(_CODES[dtype.kind], 8 * dtype.itemsize, 1)
+    return _Type(*_CODES[dtype], 1)
 
 
 @dataclass(slots=True)
@@ -194,17 +195,11 @@ def _release(managed: Any) -> None:
 
 
 def _read(described: _Type) -> np.dtype[Any]:
-    kind, bits = _KINDS.get(described.code, ""), described.bits
-    if described.lanes == 1 and kind == "bfloat":
-        return _BFLOAT16
-    if described.lanes == 1 and kind == "bool":
-        return np.dtype(np.bool_)
-    if described.lanes == 1 and kind in {"int", "uint", "float"} and bits in _WIDTHS:
-        dtype: np.dtype[Any] = np.dtype(f"{kind}{bits}")
-        return dtype
+    code, bits, lanes = described.code, described.bits, described.lanes
+    if lanes == 1 and (code, bits) in _TYPES:
+        return _TYPES[code, bits]
     raise BufferError(
-        f"DLPack's element type {described.code} of {bits} bits and {described.lanes} lanes is not "
-        "one of ONNX"
+        f"DLPack's element type {code} of {bits} bits and {lanes} lanes is not one of ONNX"
     )
 
 

@@ -11,7 +11,7 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import PACKED, element_type, feed
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.logger import check, listening
+from subgraphkit_tensorrt.library.logger import check, listening, make
 from subgraphkit_tensorrt.running.contexts import Contexts
 from subgraphkit_tensorrt.running.device import Device, Loader
 from subgraphkit_tensorrt.running.io_tensors import IOTensor
@@ -173,7 +173,8 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
     with loaded.device.active(), listening() as lines:
         loaded.device.cuda.wait_for_device()
         loaded.contexts.forget_recordings()
-        refitter = _refitter(loaded, library, lines)
+        engine, logger = loaded.handle, library.logger
+        refitter = make("make a refitter", lambda: trt.Refitter(engine, logger), lines)
         parser_refitter = trt.OnnxParserRefitter(refitter, library.logger)
         parts = "refit_model_proto"
         kept = feed(parser_refitter, model, library, "refit_from_bytes", parts)
@@ -183,12 +184,3 @@ def refit(loaded: LoadedEngine, subgraph: Subgraph, options: Options, library: L
         check(not missing, what, lines)
         check(refitter.refit_cuda_engine(), "replace the weights", lines)
         del refitter, kept  # what it read from may go now
-
-
-def _refitter(loaded: LoadedEngine, library: Library, lines: Sequence[str]) -> Any:
-    try:
-        found = library.trt.Refitter(loaded.handle, library.logger)
-    except Exception as error:  # noqa: BLE001 (a binding raises TypeError for a null pointer)
-        lines = (*lines, f"error: {type(error).__name__}: {error}")
-        found = None
-    return check(found, "make a refitter", lines)

@@ -1,7 +1,7 @@
 """The engines of one subgraph: the one that covers the shapes at hand, or a new one."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,20 +26,8 @@ _CHOSEN: Final = 256
 """Shapes of which it is remembered which engine runs them."""
 
 Ranges = Mapping[str, InputRange]
-Builder = Callable[[Subgraph, Ranges, Progress], EnginePlan]
-"""Builds a plan for a subgraph and the ranges of its inputs."""
-
 _OTHER_RANGES: Final = frozenset({"SGK169", "SGK170", "SGK171", "SGK172"})
 """Failures of a build that a smaller range may do away with."""
-
-
-def builder_for(library: Library, context: BindContext[Options]) -> Builder:
-    """Return what builds plans by this library."""
-
-    def build(subgraph: Subgraph, ranges: Ranges, progress: Progress) -> EnginePlan:
-        return build_engine(subgraph, replace(context, progress=progress), library, [ranges])
-
-    return build
 
 
 @dataclass(eq=False)
@@ -77,8 +65,6 @@ class PooledEngine:
 class Engines:
     """Engines by range of shapes, those used last; TF-TRT's cache, with ranges.
 
-    ``builder``: Builds a plan for shapes that none covers; None if nothing can be built.
-
     Thread-safety: may be used from any thread; one builds at a time.
     """
 
@@ -87,9 +73,8 @@ class Engines:
         subgraph: Subgraph,
         library: Library,
         context: BindContext[Options],
-        builder: Builder | None,
         *,
-        times: bool = False,
+        times: bool,
     ) -> None:
         self.subgraph = subgraph
         self.loader = Loader.of(library, context.options)
@@ -97,7 +82,6 @@ class Engines:
         self._library = library
         self._context = context
         self._options = context.options
-        self._builder = builder
         self._times = times
         self._entries: list[PooledEngine] = []  # the one used last is last
         self._chosen: dict[Shapes, tuple[PooledEngine, int]] = {}
@@ -110,7 +94,7 @@ class Engines:
     @property
     def can_build(self) -> bool:
         """Whether a shape that no engine covers gets one."""
-        return self._builder is not None and bool(self._options.allow_runtime_build)
+        return bool(self._options.allow_runtime_build)
 
     def current(self) -> list[tuple[EnginePlan, LoadedEngine]]:
         """Return plans and engines, the one used last at the end."""
@@ -279,9 +263,8 @@ class Engines:
         return self._built(least)
 
     def _built(self, ranges: Ranges) -> EnginePlan:
-        if self._builder is None:
-            raise LookupError("nothing can be built")
-        plan = self._builder(self.subgraph, ranges, self._progress)
+        context = replace(self._context, progress=self._progress)
+        plan = build_engine(self.subgraph, context, self._library, [ranges])
         self.builds += 1
         return plan
 

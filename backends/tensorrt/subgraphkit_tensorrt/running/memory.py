@@ -165,7 +165,6 @@ class Pinned:
         self._cuda = cuda
         self._address = 0
         self.nbytes = 0
-        """Its size."""
 
     def reserve(self, nbytes: int) -> None:
         """Make it large enough; what was in it is lost, and nothing may be copying."""

@@ -23,7 +23,7 @@ from subgraphkit_tensorrt.running.arrays import is_on_device
 from subgraphkit_tensorrt.running.call import Request
 from subgraphkit_tensorrt.running.device import Device
 from subgraphkit_tensorrt.running.engine import LoadedEngine, refit
-from subgraphkit_tensorrt.running.engines import Builder, Engines, Shapes
+from subgraphkit_tensorrt.running.engines import Engines, Shapes
 from subgraphkit_tensorrt.running.layers import nodes_of_layers
 from subgraphkit_tensorrt.running.runs import run_engine
 from subgraphkit_tensorrt.running.streams import stream_for
@@ -34,7 +34,6 @@ class TensorRTOperator(SubgraphOperator):
 
     Takes arrays on its device as well as those of the host, and leaves outputs there if asked to.
 
-    ``builder``: Builds a plan for shapes that none covers; None if nothing can be built.
     ``times``: Whether contexts take the times of layers; runs are slower meanwhile.
 
     Raises:
@@ -53,13 +52,12 @@ class TensorRTOperator(SubgraphOperator):
         subgraph: Subgraph,
         library: Library,
         context: BindContext[Options],
-        builder: Builder | None = None,
         *,
         times: bool = False,
     ) -> None:
         options = context.options
-        self._context, self._builder = context, builder
-        self._engines = Engines(subgraph, library, context, builder, times=times)
+        self._context = context
+        self._engines = Engines(subgraph, library, context, times=times)
         self._library = library
         self._options = options
         self._device = self._engines.loader.device
@@ -224,9 +222,8 @@ class TensorRTOperator(SubgraphOperator):
 
     def profiled(self, record: Callable[[InnerTime], object]) -> "TensorRTOperator":
         """Load the plans again, for contexts that take the times of layers."""
-        plans = self._engines.plans()
-        subgraph, library = self._engines.subgraph, self._library
-        return _Profiled(record, plans, subgraph, library, self._context, self._builder)
+        plans, subgraph = self._engines.plans(), self._engines.subgraph
+        return _Profiled(record, plans, subgraph, self._library, self._context)
 
     def close(self) -> None:
         """Release engines, contexts and memory."""

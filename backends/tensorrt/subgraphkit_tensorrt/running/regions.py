@@ -1,7 +1,7 @@
 """Operators of regions: compiled, restored from stored plans, or only built for another machine."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from subgraphkit.backend import BindContext, SubgraphOperator, Traits
 from subgraphkit.errors import CompileError, ExecutionError
@@ -11,10 +11,7 @@ from subgraphkit_tensorrt.building.build import build_engine
 from subgraphkit_tensorrt.building.plan import EnginePlan, read_plans, write_plans
 from subgraphkit_tensorrt.building.profiles import buckets_at_bind
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.running.engines import builder_for
 from subgraphkit_tensorrt.running.operator import TensorRTOperator
-
-_OPEN: Final = "SGK169"
 
 
 def compile_region(
@@ -37,7 +34,7 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
         return [build_engine(subgraph, context, library, buckets)]
     except CompileError as error:
         # Shapes may depend on elements of inputs, which are known when they are there.
-        if error.code == _OPEN and may_wait and not _states_ranges(options):
+        if error.code == "SGK169" and may_wait and not _states_ranges(options):
             return []
         raise
 
@@ -87,8 +84,7 @@ def _operator(
 ) -> SubgraphOperator:
     if context.options.build_only:
         return BuiltPlans(plans, subgraph)
-    builder = builder_for(library, context)
-    return TensorRTOperator(plans, subgraph, library, context, builder)
+    return TensorRTOperator(plans, subgraph, library, context)
 
 
 class BuiltPlans(SubgraphOperator):

@@ -29,5 +29,4 @@ def on_stream(stream: int) -> Iterator[None]:
 def stream_for(options: Options) -> int | None:
     """Return the user's stream that a run is to work on; None for one of ours."""
     given = _STREAM.get()
-    wanted: int | None = options.stream if given is None else given
-    return wanted
+    return options.stream if given is None else given

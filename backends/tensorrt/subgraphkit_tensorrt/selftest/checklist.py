@@ -12,16 +12,14 @@ from subgraphkit_tensorrt.selftest.models import PERCEPTRON, QUANTIZED
 Checked = Callable[[ModelOpener], str]
 """Tries one thing and says in a sentence what was seen; raises if it was not as it should be."""
 
-_DRIVER: Final = "driver"
-_CUDA: Final = "CUDA runtime"
 _LIBRARY: Final = "TensorRT or RTX"
 _ADA: Final = "TensorRT or RTX, Ada or Hopper"
 _IN_INT8: Final[dict[str, Any]] = {"most": HALF, "products": "int8", **RANGES}
 
 CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("driver", "", device_checks.driver),
-    ("CUDA runtime", _DRIVER, device_checks.cuda_runtime),
-    ("what the tests assume of CUDA", _CUDA, device_checks.assumptions),
+    ("CUDA runtime", "driver", device_checks.cuda_runtime),
+    ("what the tests assume of CUDA", "CUDA runtime", device_checks.assumptions),
     ("perceptron", _LIBRARY, agreed(PERCEPTRON, (1, 16), (4, 16), (8, 16), **RANGES)),
     ("engine found again", _LIBRARY, engines.found_again),
     ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
