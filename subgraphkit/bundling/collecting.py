@@ -79,12 +79,9 @@ def with_carried_options(
 def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfig) -> None:
     """Make sure that the engines of a backend are those its options ask for.
 
-    Files may lie elsewhere than where the engines were made. What does not shape engines is no
-    bundle's to say, such as whether code inside them may run.
-
-    Raises:
-        BundleError: An option that shapes engines has another value here, or the bundle has one
-            that does not shape them (SGK185).
+    BundleError (SGK185) if an option that shapes engines has another value here. Files may lie
+    elsewhere. What does not shape engines is no bundle's to say, such as whether code inside them
+    may run (SGK185 as well).
     """
     shaping = {option.name for option in backend.options if option.cache}
     for name in entry.options.keys() - shaping:
@@ -97,7 +94,7 @@ def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfi
         if not option.cache or option.kind == "path":
             continue
         here = getattr(backend.option_values, option.name, option.default)
-        there = _stored(option, entry)
+        there = _stored_value(option, entry)
         if here != there:
             given = settings.options_for(entry.name).get(option.name)
             by = f" (given by {given[1]})" if given else ""
@@ -108,7 +105,7 @@ def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfi
             )
 
 
-def _stored(option: Option, entry: BackendEntry) -> Any:
+def _stored_value(option: Option, entry: BackendEntry) -> Any:
     if option.name not in entry.options:
         return option.default
     try:
@@ -127,10 +124,8 @@ class CollectedSubgraph:
     """A subgraph as it goes into a bundle.
 
     Attributes:
-        structure: Digest of all that it computes but the data of its constants; empty if there is
-            none.
-        engine: What its operator serialized; None if it is to be compiled when the bundle is
-            opened.
+        structure: Digest of all that it computes but the data of its constants, if there is one.
+        engine: What its operator serialized; None if it is compiled when the bundle is opened.
     """
 
     subgraph: Subgraph
@@ -179,7 +174,7 @@ def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> B
         claim = partitioning.claim_of(subgraph)
         engine = engines.get(subgraph.id)
         if step is not None:
-            kept.update(_needed(claim.backend, step.subgraph, engine))
+            kept.update(_needed_constants(claim.backend, step.subgraph, engine))
         structure = structure_of(subgraph)
         if engine is not None and not structure:
             told = "store the engine of", "it has no canonical form"
@@ -203,7 +198,7 @@ def origin_here(backend: Backend, parts: Iterable[object]) -> EngineOrigin:
     return EngineOrigin(str(backend.fingerprint()), SYSTEM, implementation)
 
 
-def _needed(backend: Backend, subgraph: Subgraph, engine: bytes | None) -> Sequence[str]:
+def _needed_constants(backend: Backend, subgraph: Subgraph, engine: bytes | None) -> Sequence[str]:
     if engine is None or backend.traits.keeps_weights:
         return list(subgraph.constants)
     return [name for name in backend.separate_weights(subgraph) if name in subgraph.constants]
@@ -248,11 +243,11 @@ def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | Non
     if not stores_engines(type(claim.backend)) or maker_of(operator) not in {"", subgraph.backend}:
         return None
     if not _holds_new_weights(claim.backend, subgraph):
-        engine = _serialized(operator, subgraph)
+        engine = _serialize(operator, subgraph)
     else:
         fresh = compile_one(partitioning, subgraph)
         try:
-            engine = _serialized(fresh, subgraph)
+            engine = _serialize(fresh, subgraph)
         finally:
             close_all([fresh])
     if engine is None:
@@ -279,7 +274,7 @@ def compile_one(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOpera
         raise messages.engine_failed(*told) from error
 
 
-def _serialized(operator: SubgraphOperator, subgraph: Subgraph) -> bytes | None:
+def _serialize(operator: SubgraphOperator, subgraph: Subgraph) -> bytes | None:
     try:
         return engine_of(operator)
     except EngineFaultError as fault:

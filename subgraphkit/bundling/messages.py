@@ -20,61 +20,44 @@ _EXPORT_AGAIN = "Export the session again, or copy the whole folder again."
 
 def unwritable(target: Path, problem: str, fix: str) -> BundleError:
     """SGK180: nothing was written, or nothing is left of it."""
-    return BundleError(
-        "SGK180", f"no bundle is written to {str(target)!r}: {problem}", hint=fix, path=str(target)
-    )
+    text = f"no bundle is written to {str(target)!r}: {problem}"
+    return BundleError("SGK180", text, hint=fix, path=str(target))
 
 
 def not_a_bundle(folder: Path, problem: str) -> BundleError:
     """SGK181: nothing says that it is one."""
-    return BundleError(
-        "SGK181",
-        f"{str(folder)!r} is not a bundle: {problem}",
-        hint="Give the folder that session.export() or 'subgraphkit build --bundle' wrote, or an "
-        "ONNX file.",
-        path=str(folder),
-    )
+    text = f"{str(folder)!r} is not a bundle: {problem}"
+    written = "session.export() or 'subgraphkit build --bundle' wrote"
+    fix = f"Give the folder that {written}, or an ONNX file."
+    return BundleError("SGK181", text, hint=fix, path=str(folder))
 
 
 def unknown_format(folder: Path, found: object, known: int, by: str) -> BundleError:
     """SGK181: another version of subgraphkit wrote it."""
-    return BundleError(
-        "SGK181",
-        f"the bundle {str(folder)!r} is of format {found!r}, written by subgraphkit {by}; this "
-        f"version reads format {known}",
-        hint="Open it with a version that reads it, or export the session again with this one.",
-        path=str(folder),
-    )
+    what = f"the bundle {str(folder)!r} is of format {found!r}, written by subgraphkit {by}"
+    text = f"{what}; this version reads format {known}"
+    fix = "Open it with a version that reads it, or export the session again with this one."
+    return BundleError("SGK181", text, hint=fix, path=str(folder))
 
 
 def damaged(folder: Path, problem: str) -> BundleError:
     """SGK182: it is not what was exported."""
-    return BundleError(
-        "SGK182",
-        f"the bundle {str(folder)!r} is damaged: {problem}",
-        hint=_EXPORT_AGAIN,
-        path=str(folder),
-    )
+    text = f"the bundle {str(folder)!r} is damaged: {problem}"
+    return BundleError("SGK182", text, hint=_EXPORT_AGAIN, path=str(folder))
 
 
 def unreadable(path: Path, error: OSError) -> BundleError:
     """SGK182: the operating system does not let us read it."""
-    return BundleError(
-        "SGK182",
-        f"a file of a bundle, {str(path)!r}, cannot be read: {error.strerror or error}",
-        hint="Let yourself read it. " + _EXPORT_AGAIN,
-        path=str(path),
-    )
+    text = f"a file of a bundle, {str(path)!r}, cannot be read: {error.strerror or error}"
+    fix = f"Let yourself read it. {_EXPORT_AGAIN}"
+    return BundleError("SGK182", text, hint=fix, path=str(path))
 
 
 def untrusted(path: Path, problem: str, fix: str) -> BundleError:
     """SGK183: somebody else could have put engines there, and engines are run like programs."""
-    return BundleError(
-        "SGK183",
-        f"the bundle is not opened, because {str(path)!r} {problem}",
-        hint=f"{fix}\nOr, if you would run a program that lies there: trust=True (--trust).",
-        path=str(path),
-    )
+    text = f"the bundle is not opened, because {str(path)!r} {problem}"
+    hint = f"{fix}\nOr, if you would run a program that lies there: trust=True (--trust)."
+    return BundleError("SGK183", text, hint=hint, path=str(path))
 
 
 def contradiction(problem: str, fix: str) -> BundleError:
@@ -95,14 +78,12 @@ def backend_is_missing(
     """
     mine, total = counts
     problem = error.context.get("problem", error.message)
-    fix = error.context.get("fix", error.hint)
-    return type(error)(
-        error.code,
+    fix = error.context.get("fix", error.hint).splitlines()
+    text = (
         f"the bundle {str(folder)!r} cannot run here: {mine} of its {total} subgraphs were "
-        f"exported for backend {backend!r}, which cannot be used: {problem}",
-        backend=backend,
-        hint="\n".join([*fix.splitlines(), _OWN_BACKENDS]),
+        f"exported for backend {backend!r}, which cannot be used: {problem}"
     )
+    return type(error)(error.code, text, backend=backend, hint="\n".join([*fix, _OWN_BACKENDS]))
 
 
 def other_engine(

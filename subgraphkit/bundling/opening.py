@@ -214,7 +214,7 @@ def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgrap
             if subgraph.id in engines:
                 # Let go of each as soon as the library has it.
                 restore = partial(restored, partitioning, claim, engines.pop(subgraph.id))
-                done.append(_restored(claim.backend, restore, subgraph))
+                done.append(_restore(claim.backend, restore, subgraph))
             else:
                 if claim not in prepared:
                     prepared.add(claim)
@@ -228,7 +228,7 @@ def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgrap
     return CompiledSubgraphs(partitioning, partitioning, tuple(done), taken, stored)
 
 
-def _restored(
+def _restore(
     backend: Backend, restore: Callable[[Subgraph], object], subgraph: Subgraph
 ) -> SubgraphOperator:
     try:
@@ -256,9 +256,8 @@ def rebuild(
 ) -> Partitioning:
     """Cut the model as it was cut when it was exported.
 
-    Raises:
-        BundleError: The manifest divides another model (SGK182), or a backend here has no property
-            of that name (SGK186).
+    BundleError if the manifest divides another model (SGK182), or a backend here has no property of
+    that name (SGK186).
     """
     places = {
         (claim.backend.name, claim.property_name): at

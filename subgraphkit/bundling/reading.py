@@ -153,11 +153,7 @@ def write_manifest(manifest: BundleManifest) -> bytes:
 
 
 def read_manifest(members: Mapping[str, Any]) -> BundleManifest:
-    """Read a manifest of the known format.
-
-    Raises:
-        MemberError: It is not what ``write_manifest`` wrote.
-    """
+    """Read a manifest; MemberError if it is not what ``write_manifest`` wrote."""
     rest = {name: value for name, value in members.items() if name != DIGEST}
     try:
         digest = data_digest(canonical(rest))
@@ -242,12 +238,8 @@ class BundleFiles:
         self.manifest = self._read_manifest()
 
     def read(self, entry: FileEntry) -> bytes:
-        """Return a file, all of which is as it was written.
-
-        Raises:
-            BundleError: It was changed (SGK182), or another user could have written it (SGK183).
-        """
-        with self._opened(entry.name) as file:
+        """Return a file; BundleError if changed (SGK182), or another user's to write (SGK183)."""
+        with self._open(entry.name) as file:
             # What a manifest says must not decide how much memory is taken.
             held = os.fstat(file.fileno()).st_size
             data = self._read(entry.name, file, min(held, entry.size) + 1)
@@ -263,12 +255,9 @@ class BundleFiles:
         when it had that digest is not hashed again.
 
         ``kept``: The folder where it is remembered which files had their digests; None for the
-        memory of this process alone.
-
-        Raises:
-            BundleError: As ``read``.
+        memory of this process alone. Errors are those of ``read``.
         """
-        with self._opened(entry.name) as file:
+        with self._open(entry.name) as file:
             status = os.fstat(file.fileno())
             self._check_size(entry, status.st_size)
             if ownership_problem(self.folder / entry.name, status) or not entry.size:
@@ -278,7 +267,7 @@ class BundleFiles:
             except OSError as error:
                 raise messages.unreadable(self.folder / entry.name, error) from error
 
-        def verified() -> bool | Passing:
+        def verify() -> bool | Passing:
             hasher = hashlib.sha256()
             for start in range(0, entry.size, _LARGE_CHUNK):
                 hasher.update(content[start : start + _LARGE_CHUNK])
@@ -289,16 +278,12 @@ class BundleFiles:
         # Who changes a file changes its times, of which one cannot be set back.
         times = status.st_mtime_ns, status.st_ctime_ns
         place = entry.sha256, status.st_dev, status.st_ino, status.st_size, *times
-        _VERIFIED.recall(repr(place), verified, kept)
+        _VERIFIED.recall(repr(place), verify, kept)
         return content
 
     def check(self, entry: FileEntry) -> None:
-        """Hold a file against its digest without keeping it in memory.
-
-        Raises:
-            BundleError: As ``read``.
-        """
-        with self._opened(entry.name) as file:
+        """Hold a file against its digest, as ``read``, without keeping it in memory."""
+        with self._open(entry.name) as file:
             try:
                 digest = file_digest(file)
             except OSError as error:
@@ -307,27 +292,23 @@ class BundleFiles:
 
     def _read(self, name: str, file: Any, count: int) -> bytes:
         try:
-            data: bytes = file.read(count)
+            return bytes(file.read(count))
         except OSError as error:
             raise messages.unreadable(self.folder / name, error) from error
-        return data
 
     def _check(self, entry: FileEntry, size: int, digest: str) -> None:
         self._check_size(entry, size)
         if digest != entry.sha256:
-            raise messages.damaged(
-                self.folder, f"{entry.name!r} has another SHA-256 than when it was written"
-            )
+            problem = f"{entry.name!r} has another SHA-256 than when it was written"
+            raise messages.damaged(self.folder, problem)
 
     def _check_size(self, entry: FileEntry, size: int) -> None:
         if size != entry.size:
-            more = "more" if size > entry.size else f"{size} bytes"
-            raise messages.damaged(
-                self.folder, f"{entry.name!r} has {more} instead of {entry.size}"
-            )
+            has = f"{entry.name!r} has {'more' if size > entry.size else f'{size} bytes'}"
+            raise messages.damaged(self.folder, f"{has} instead of {entry.size}")
 
     def _read_manifest(self) -> BundleManifest:
-        with self._opened(MANIFEST) as file:
+        with self._open(MANIFEST) as file:
             text = self._read(MANIFEST, file, _LARGEST_MANIFEST + 1)
         try:
             members = json.loads(text)
@@ -344,7 +325,7 @@ class BundleFiles:
         self.digest: str = members[DIGEST]
         return manifest
 
-    def _opened(self, name: str) -> Any:
+    def _open(self, name: str) -> Any:
         """Open a file for reading, through no link."""
         path = self.folder / name
         if path.is_symlink():

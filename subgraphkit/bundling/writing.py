@@ -117,10 +117,9 @@ def versions_here() -> dict[str, str]:
 
 
 def check_target(target: Path, *, overwrite: bool = False) -> Path:
-    """Make sure that a bundle may be written somewhere; return the place as an absolute path.
+    """Return a place as an absolute path; BundleError (SGK180) if no bundle may be written there.
 
-    Raises:
-        BundleError: There is something else, or a bundle that is not to be replaced (SGK180).
+    There may be nothing, or a bundle that is to be replaced.
     """
     target = Path(os.path.abspath(target))  # noqa: PTH100 (a link at its end is not followed)
     names = _names_in(target)

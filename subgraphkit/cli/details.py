@@ -24,8 +24,8 @@ def show_details(name: str, report: CommandReport, *, options_alone: bool) -> Ex
         _show_bundle(Path(name), report)
         return ExitCode.OK
     if not records:
-        raise _not_installed(name)
-    report.data = {"backends": [_described(record) for record in records]}
+        raise _missing_error(name)
+    report.data = {"backends": [_describe(record) for record in records]}
     status = ExitCode.OK
     for record in records:
         if not options_alone:
@@ -50,35 +50,30 @@ def _show_bundle(folder: Path, report: CommandReport) -> None:
             facts.append((f"{backend.name} made on", backend.origin.system))
         facts += [(f"{backend.name} {key}", str(value)) for key, value in backend.options.items()]
     report.show(table("what value", facts))
-    rows = [
-        (
-            one.id,
-            one.backend,
-            len(one.nodes),
-            in_bytes(one.engine.size) if one.engine else "none, compiled when opened",
-        )
-        for one in manifest.subgraphs
-    ]
+    rows = []
+    for one in manifest.subgraphs:
+        engine = in_bytes(one.engine.size) if one.engine else "none, compiled when opened"
+        rows.append((one.id, one.backend, len(one.nodes), engine))
     report.show(table("subgraph backend nodes: engine", rows))
 
 
-def _not_installed(name: str) -> Exception:
+def _missing_error(name: str) -> Exception:
     if name in KNOWN_BACKENDS:
         return messages.missing(name, _ORIGIN, KNOWN_BACKENDS[name], usable_names())
     return messages.unknown(name, _ORIGIN, usable_names(), KNOWN_BACKENDS)
 
 
-def _described(record: BackendRecord) -> dict[str, Any]:
+def _describe(record: BackendRecord) -> dict[str, Any]:
     manifest = record.manifest
     facts = describe_record(record)
     if manifest is not None:
         facts |= members(manifest, "priority homepage docs license")
         facts["requires"] = [need.module or need.library for need in manifest.requires]
     options = manifest.options if manifest else ()
-    return facts | {"options": [_described_option(record.name, option) for option in options]}
+    return facts | {"options": [_describe_option(record.name, option) for option in options]}
 
 
-def _described_option(backend: str, option: Option) -> dict[str, Any]:
+def _describe_option(backend: str, option: Option) -> dict[str, Any]:
     return {
         **members(option, "name default choices minimum maximum unit scope help"),
         "type": option.kind,
@@ -110,8 +105,8 @@ def _show_options(record: BackendRecord, report: CommandReport) -> None:
         return
     rows = [
         {
-            **_described_option(record.name, option),
-            "allowed": _allowed(option),
+            **_describe_option(record.name, option),
+            "allowed": _allowed_values(option),
             "default": "-" if option.default is None else option.default,
         }
         for option in record.manifest.options
@@ -119,7 +114,7 @@ def _show_options(record: BackendRecord, report: CommandReport) -> None:
     report.show(table(_COLUMNS, rows, give="help allowed default"))
 
 
-def _allowed(option: Option) -> str:
+def _allowed_values(option: Option) -> str:
     if option.choices:
         return ", ".join(map(str, option.choices))
     if option.minimum is None and option.maximum is None:

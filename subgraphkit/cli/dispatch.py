@@ -32,10 +32,10 @@ def carry_out(words: Sequence[str]) -> int:
         screens.enter_context(contextlib.redirect_stderr(Screen.over(sys.stderr)))
         if sys.stdout is not None:
             screens.enter_context(contextlib.redirect_stdout(Screen.over(sys.stdout)))
-        return _delivered(words)
+        return _execute_and_deliver(words)
 
 
-def _delivered(words: Sequence[str]) -> int:
+def _execute_and_deliver(words: Sequence[str]) -> int:
     command = command_of([*words])
     name = command.rpartition(" ")[2] or "cli"
     report = CommandReport(name, as_json="--json" in words, debug="--debug" in words)
@@ -71,12 +71,12 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
         with plugin_output_apart():
             return int(line.command.execute(arguments, report))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (told, with an exit code)
-        end = KeyboardInterrupt() if is_interrupt(error) else _named(error)
+        end = KeyboardInterrupt() if is_interrupt(error) else _with_code(error)
         report.fail(end)
         return exit_code_of(end)
 
 
-def _named(error: BaseException) -> BaseException:
+def _with_code(error: BaseException) -> BaseException:
     """Give a code to what the machine refuses a command: memory, or a file to be written."""
     if isinstance(error, SubgraphkitError):
         return error

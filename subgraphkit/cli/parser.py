@@ -26,11 +26,7 @@ _EXAMPLES: Final = (
 
 
 class CommandLine:
-    """The parser with its commands.
-
-    Attributes:
-        command: The built-in command that is called, if one is.
-    """
+    """The parser with its commands; ``command`` is the built-in one that is called, if one is."""
 
     def __init__(self, called: str = "", *, every: bool = False) -> None:
         codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())

@@ -17,11 +17,12 @@ from subgraphkit.backend.checks import Check
 from subgraphkit.backend.conformance import Conformance, SelfCheck
 from subgraphkit.backend.messages import did_you_mean, unavailable
 from subgraphkit.binding import bind
-from subgraphkit.cli.reporting import CommandReport, ExitCode
+from subgraphkit.cli.commands.doctor import MARKS
+from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
 from subgraphkit.cli.tables import table
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.configuration.config import resolve
-from subgraphkit.errors import CallerError, describe_exception
+from subgraphkit.errors import describe_exception
 from subgraphkit.finding.registry import get_backend
 from subgraphkit.partitioning import partition
 from subgraphkit.placing import InferenceSession
@@ -138,7 +139,6 @@ class _Opened:
         self._session.close()
 
 
-_MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PATIENCE: Final = 5.0
 _STARTING_SECONDS: Final = 60.0
 
@@ -149,7 +149,7 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
     Raises CallerError (SGK301) for another name, BackendUnavailableError (SGK104) if none ran.
     """
     if len(arguments.names) != 1:
-        raise CallerError("SGK301", "--selftest takes one backend", hint="doctor NAME --selftest")
+        raise usage_error("--selftest takes one backend", hint="doctor NAME --selftest")
     (name,) = arguments.names
     backend = get_backend(name)
     checks = _choose(name, checks_of(name), arguments.only)
@@ -168,12 +168,12 @@ def run_selftest(arguments: Namespace, report: CommandReport) -> ExitCode:
     with closing(attempt(name, checks)) as findings:
         for row in findings:
             rows.append(row)
-            report.note(f"{_MARKS[row['status']]:4}  {row['name']}: {row['text']}")
+            report.note(f"{MARKS[row['status']]:4}  {row['name']}: {row['text']}")
             _keep(arguments.output, report.data)
     report.data["complete"] = True
     _keep(arguments.output, report.data)
     failed = [row for row in rows if row["status"] == "failure"]
-    marked = [{**row, "result": _MARKS[row["status"]]} for row in rows]
+    marked = [{**row, "result": MARKS[row["status"]]} for row in rows]
     report.show(table("result check=name needs seconds:.1f finding=text", marked))
     untried = [row for row in rows if row["status"] == "warning"]
     ok = len(rows) - len(failed) - len(untried)
@@ -189,18 +189,12 @@ def _choose(
 ) -> list[tuple[int, SelfCheck]]:
     names = [check.name for check in checks]
     if not names:
-        raise CallerError(
-            "SGK301",
-            f"backend {backend!r} has no self-test",
-            hint=f"Hold it against the contract: subgraphkit author test {backend}",
-        )
+        hint = f"Hold it against the contract: subgraphkit author test {backend}"
+        raise usage_error(f"backend {backend!r} has no self-test", hint=hint)
     for name in only:
         if name not in names:
-            raise CallerError(
-                "SGK301",
-                f"backend {backend!r} has no check {name!r}{did_you_mean(name, names)}",
-                hint=f"It has: {', '.join(names)}.",
-            )
+            problem = f"backend {backend!r} has no check {name!r}{did_you_mean(name, names)}"
+            raise usage_error(problem, hint=f"It has: {', '.join(names)}.")
     return [(at, one) for at, one in enumerate(checks) if not only or one.name in only]
 
 
@@ -224,7 +218,7 @@ def _attempt_in_children(
                     child.call(Bench, name, timeout=_STARTING_SECONDS)
                 row = child.call(Bench.attempt, place, timeout=check.seconds)
             except NoAnswer as ended:
-                row = _unanswered(check, ended)
+                row = _row_of_unanswered(check, ended)
             yield row
             if row["status"] == "failure" and child is not None:
                 child.stop()
@@ -234,19 +228,14 @@ def _attempt_in_children(
             child.stop(_PATIENCE)
 
 
-def _unanswered(check: SelfCheck, ended: NoAnswer) -> dict[str, Any]:
-    how = f"took more than {check.seconds:.0f} s"
+def _row_of_unanswered(check: SelfCheck, ended: NoAnswer) -> dict[str, Any]:
+    how, seconds = f"took more than {check.seconds:.0f} s", check.seconds
     if ended.code is not None:
-        how = f"ended with {how_it_ended(ended.code)}"
+        how, seconds = f"ended with {how_it_ended(ended.code)}", 0.0
     printed = " ".join(ended.printed[-_SHOWN:].split())
-    return {
-        "name": check.name,
-        "status": "failure",
-        "text": f"its process {how}{': ' * bool(printed)}{printed}",
-        "fix": "",
-        "needs": check.needs,
-        "seconds": check.seconds if ended.code is None else 0.0,
-    }
+    text = f"its process {how}{': ' * bool(printed)}{printed}"
+    found = Check(check.name, "failure", text)
+    return {**asdict(found), "needs": check.needs, "seconds": seconds}
 
 
 def _keep(file: Path | None, data: Mapping[str, Any]) -> None:

@@ -69,8 +69,7 @@ class Parser(argparse.ArgumentParser):
 class Merged(argparse.Action):
     """Makes a dictionary of what a repeated option gives: names, the outermost first, and a value.
 
-    Raises:
-        CallerError: A name is given twice (SGK301).
+    CallerError (SGK301) for a name that is given twice.
     """
 
     def __call__(self, _: Any, namespace: Any, values: Any, option: str | None = None) -> None:

@@ -114,10 +114,7 @@ class BenchEntry:
 
     ``selection``: Its backends; None for what is configured.
     ``schedule``: How many threads libraries are told to use, and how long an answer may take.
-
-    Attributes:
-        turns: What it has told of each of its turns.
-        failed: Why it is out, in the words of ``Measured``; empty unless it is.
+    ``failed``: Why it is out, in the words of ``Measured``; empty unless it is.
 
     Thread-safety: used by one thread.
     """

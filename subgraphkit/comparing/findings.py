@@ -107,7 +107,7 @@ class Verification(Paged):
                 "They do not agree, though every subgraph is right on the reference's values: "
                 "small differences add up, or the model turns them into large ones."
             )
-        named = ", ".join(map(_named, self.at_fault[:_NAMED]))
+        named = ", ".join(map(_name_with_nodes, self.at_fault[:_NAMED]))
         more = len(self.at_fault) - _NAMED
         return f"At fault, on right inputs: {named}" + (f" and {more} more" if more > 0 else "")
 
@@ -164,7 +164,7 @@ _COLUMNS = (
 _GIVE = ("worst", "output", "type", "range")
 
 
-def _named(one: SubgraphFinding) -> str:
+def _name_with_nodes(one: SubgraphFinding) -> str:
     if one.nodes == 1:
         return f"{one.subgraph} ({one.first})"
     return f"{one.subgraph} ({one.nodes} nodes, {one.first} .. {one.last})"

@@ -44,11 +44,7 @@ _AGAIN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A part that was built and run.
-
-    Attributes:
-        compared: What it returned beside what was expected; None if it did not compile.
-    """
+    """A part that was built and run; ``compared`` is None if it did not compile."""
 
     symptom: Symptom
     compared: Verification | None = None
@@ -60,13 +56,10 @@ class Built:
 
 
 class PartSearch:
-    """The search in one subgraph.
+    """The search in one subgraph, whose ``graph`` has parts built by the backend at fault alone.
 
     Kept are the values at its inputs, and those at the inputs of what is still to be searched;
     others are computed from these when a part is built.
-
-    Attributes:
-        graph: The model, its settings such that parts are built by the backend at fault alone.
     """
 
     def __init__(  # noqa: PLR0913 (keywords)

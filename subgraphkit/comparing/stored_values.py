@@ -45,15 +45,15 @@ def store_npz(values: Mapping[str, Any], path: Path) -> None:
     An element of the sequence ``y`` is stored as ``y[0]``.
     """
     with zipfile.ZipFile(path, "w") as archive:
-        for name, array in _flattened(values):
+        for name, array in _flatten(values):
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
-def _flattened(values: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
+def _flatten(values: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
     for name, value in values.items():
         if isinstance(value, list):
-            yield from _flattened({f"{name}[{at}]": element for at, element in enumerate(value)})
+            yield from _flatten({f"{name}[{at}]": element for at, element in enumerate(value)})
         elif value is not None:
             array = np.asarray(value)
             yield name, array.astype(np.str_) if array.dtype == object else array

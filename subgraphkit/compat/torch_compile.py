@@ -220,13 +220,13 @@ class _Compiled:
         sizes = tuple(int(arguments[place]) for place in self.layout.sizes)
         session = self.sessions.get(None) or self._session_for(sizes, arguments)
         try:
-            found = _computed(session, feeds)
+            found = _run_session(session, feeds)
         except InputError as error:
             if error.code != "SGK140" or session is not self.sessions.get(None):
                 raise
             # The exporter has found a size that cannot change, so what was left open is not.
             del self.sessions[None]
-            found = _computed(self._session_for(sizes, arguments), feeds)
+            found = _run_session(self._session_for(sizes, arguments), feeds)
         results = [_tensor(one) for one in found]
         return tuple(
             results[which] if computed else which for computed, which in self.layout.results
@@ -238,11 +238,11 @@ class _Compiled:
         return self.sessions[sizes]
 
     def _add(self, sizes: tuple[int, ...] | None, arguments: Sequence[Any]) -> None:
-        program = _exported(self.gm, self.layout, arguments, is_open=sizes is None)
+        program = _export(self.gm, self.layout, arguments, is_open=sizes is None)
         self.sessions[sizes] = InferenceSession(program, **self.settings)
 
 
-def _exported(
+def _export(
     gm: torch.fx.GraphModule, layout: _Layout, arguments: Sequence[Any], *, is_open: bool
 ) -> Any:
     """Export a graph."""
@@ -344,7 +344,7 @@ def _changed_in_place(exported: Any) -> dict[str, str]:
     return {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
 
 
-def _computed(session: InferenceSession, feeds: Sequence[Any]) -> list[Any]:
+def _run_session(session: InferenceSession, feeds: Sequence[Any]) -> list[Any]:
     names = session.graph.inputs
     return session.run(None, dict(zip(names, feeds, strict=True)))
 

@@ -57,16 +57,11 @@ class SubgraphStatus:
 def statuses(running: Plan) -> dict[str, SubgraphStatus]:
     """Return how a plan runs its subgraphs, by their ids: all are ready."""
     makers = {step.subgraph.id: maker_of(step.operator) for step in running.steps}
-    return {
-        one.id: SubgraphStatus(
-            one.id,
-            makers.get(one.id) or one.backend,
-            one.backend,
-            "ready",
-            running.seconds.get(one.id, 0.0),
-        )
-        for one in running.partitioning.subgraphs
-    }
+    found = {}
+    for one in running.partitioning.subgraphs:
+        maker, seconds = makers.get(one.id) or one.backend, running.seconds.get(one.id, 0.0)
+        found[one.id] = SubgraphStatus(one.id, maker, one.backend, "ready", seconds)
+    return found
 
 
 def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | None:
@@ -74,9 +69,6 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
 
     That is the first of those selected that keeps no engines, since it compiles nothing that would
     be worth keeping, and takes every node; or else the first that leaves some to the fallback.
-
-    Raises:
-        SubgraphkitError: A backend that was named is not installed, or the one to start on fails.
     """
     settings = bound.settings
     is_held_to = settings.require or settings.on_fallback == "error"
@@ -306,13 +298,9 @@ class ImprovingSession(Session):
         return "" if self._tuning is None else self._tuning.state
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to be built or measured in the background.
+        """Wait until nothing is left to be built or measured; return ``ready``, as it is then.
 
-        Args:
-            timeout: Seconds to wait at most; None for as long as it takes.
-
-        Returns:
-            ``ready``, as it is then.
+        ``timeout``: Seconds to wait at most; None for as long as it takes.
         """
         end = None if timeout is None else time.monotonic() + timeout
         for one in self._background:
@@ -327,14 +315,7 @@ class ImprovingSession(Session):
         return self._build.status(self)
 
     def update_weights(self, changed: Mapping[str, Any]) -> Mapping[str, str]:
-        """Replace weights, when the engines that were compiled with the old ones are proven.
-
-        Args:
-            changed: As for ``Session.update_weights``.
-
-        Raises:
-            WeightUpdateError: As there (SGK133).
-        """
+        """Replace weights as ``Session``, when engines with the old ones are proven (SGK133)."""
         if self._proof is not None:
             self._proof.finish()
         return super().update_weights(changed)

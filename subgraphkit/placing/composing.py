@@ -30,9 +30,7 @@ _WINDOW: Final = 3
 class Piece:
     """Nodes that follow each other, with few values entering and leaving.
 
-    Attributes:
-        nodes: Indices into the model's node list, in order of running.
-        kind: The same for regions that are equal node by node, whatever their names and weights.
+    ``kind``: The same for regions that are equal node by node, whatever their names and weights.
     """
 
     nodes: tuple[int, ...]
@@ -198,7 +196,7 @@ class Compositions:
         for start in (0, 1):
             places = range(len(self.regions))
             assignment = tuple(name if at % 2 == start else self.base for at in places)
-            placement = self._placed(assignment)
+            placement = self._place_regions(assignment)
             one = self._run.opened(f"regions on {name}", placement, clocked=True)
             pair += [one] if one is not None else []
         for turn in range(_TURNS):
@@ -231,7 +229,7 @@ class Compositions:
             if not has_time():
                 break
             self._run.tell("opening", len(self.composed), None, "a composition")
-            one = self._run.opened(name_choice(assignment), self._placed(assignment))
+            one = self._run.opened(name_choice(assignment), self._place_regions(assignment))
             if one is not None:
                 self.composed[assignment] = one
                 yield one
@@ -267,7 +265,7 @@ class Compositions:
                 "chosen": sorted(homes),
             }
 
-    def _placed(self, assignment: _Assignment) -> Placement:
+    def _place_regions(self, assignment: _Assignment) -> Placement:
         base, last = self.base, self._run.bound.settings.fallback
         # who runs everything is asked last, for what the others refuse
         names = sorted({*assignment, base}, key=lambda name: (name == last, name == base, name))

@@ -150,26 +150,20 @@ class InferenceSession(ImprovingSession):
         """
         call = self._call.require_plain()
         if self.weight_versions:
-            raise no_spec(
-                "its weights were updated",
-                "Write it with session.export(), and open the bundle.",
-            )
+            fix = "Write it with session.export(), and open the bundle."
+            raise no_spec("its weights were updated", fix)
         folders = self.graph.model.folders
         digest = self._bundle or (None if folders is None else folders.digest())
         if digest is None:
-            raise no_spec(
-                f"the file {call.source!r} is not the one that it was opened from any more",
-                "Open the session again.",
-            )
+            problem = f"the file {call.source!r} is not the one that it was opened from any more"
+            raise no_spec(problem, "Open the session again.")
         return SessionSpec._of_call(call, self.resolved_config, digest)  # noqa: SLF001 (of the same module)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the spec; what is unpickled, or copied, is another session that was opened by it."""
         if type(self) is not InferenceSession:
-            raise no_spec(
-                f"it is a {type(self).__name__}, which derives from InferenceSession",
-                "Send session.spec, and make one of it there.",
-            )
+            problem = f"it is a {type(self).__name__}, which derives from InferenceSession"
+            raise no_spec(problem, "Send session.spec, and make one of it there.")
         return SessionSpec.open, (self.spec,)
 
 

@@ -21,9 +21,7 @@ from subgraphkit.placing.specs import OpenCall
 def within_ceiling(call: OpenCall, here: ResolvedConfig) -> OpenCall:
     """Return the call of a spec from outside, with no more than this process allows.
 
-    Raises:
-        ConfigError: It names code, or something to trust (SGK126), or a value cannot be read
-            (SGK108).
+    ConfigError if it names code, or something to trust (SGK126), or a value is none (SGK108).
     """
     if not here.trust_specs:
         _require_harmless(call, here)

@@ -52,11 +52,7 @@ _OF_THE_PLACE: Final = frozenset(
 
 
 class OpenCall(NamedTuple):
-    """The arguments that a session is opened with.
-
-    Attributes:
-        digest: What the model must have; empty for whatever it has.
-    """
+    """The arguments that a session is opened with; ``digest``: what the model must have, if any."""
 
     source: Any
     backend: Any
@@ -151,10 +147,8 @@ def _selection(settings: ResolvedConfig) -> str | None:
     names = []
     for one in settings.backends:
         if one.target is not None:
-            raise no_spec(
-                f"backend {one.name!r} is given as a class or an object",
-                "Name it, and have its package installed where the session is opened.",
-            )
+            fix = "Name it, and have its package installed where the session is opened."
+            raise no_spec(f"backend {one.name!r} is given as a class or an object", fix)
         if one.plan is not None:
             return f"@{placed(one.plan, settings.model_root)}"
         distribution = f"@{one.distribution}" if one.distribution else ""
@@ -206,10 +200,8 @@ def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[
     pairs: dict[str, list[Any]] = {"pin": [*demands.pins.items()], "keep_off": kept_off}
     for node, backend in (*pairs["pin"], *pairs["keep_off"]):
         if not isinstance(node, str | int):
-            raise no_spec(
-                f"constraints say by a function which nodes backend {backend!r} may take",
-                "Name the nodes, or their operators or places.",
-            )
+            problem = f"constraints say by a function which nodes backend {backend!r} may take"
+            raise no_spec(problem, "Name the nodes, or their operators or places.")
     return {key: [str(Pin(*one)) for one in found] for key, found in pairs.items() if found}
 
 
@@ -233,10 +225,8 @@ def plain_json(value: Any, what: str, depth: int = 0) -> Any:
             found = [plain_json(one, *inner) for one in value]
             return found if isinstance(value, list | tuple) else sorted(found)
         case _:
-            raise no_spec(
-                f"{what} is a {type(value).__name__}",
-                "Give it as text, numbers, lists or dicts, which is what a spec can hold.",
-            )
+            fix = "Give it as text, numbers, lists or dicts, which is what a spec can hold."
+            raise no_spec(f"{what} is a {type(value).__name__}", fix)
 
 
 def placed(path: str | os.PathLike[str], root: Path | None) -> str:
@@ -268,9 +258,7 @@ def _unreadable(problem: str, fix: str = "") -> ConfigError:
 def checked_members(members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of a spec, objects frozen.
 
-    Raises:
-        ConfigError: One is of another kind than it must be (SGK193).
-        CallerError: One is nested too deep (SGK192).
+    ConfigError (SGK193) for one of another kind; CallerError (SGK192) if nested too deep.
     """
     found = {}
     for name, value in members.items():
@@ -312,14 +300,14 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _refused(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and the like, which JSON has not
 
 
 def read_members(text: str | bytes, known: Collection[str]) -> dict[str, Any]:
     """Read the members of a spec; ConfigError (SGK193) if it is none of this schema."""
     try:
-        members = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refused)
+        members = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
     except ConfigError:
         raise
     except (ValueError, RecursionError):

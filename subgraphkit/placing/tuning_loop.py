@@ -116,13 +116,13 @@ class TuningLoop:
                 break
             self._run.tell("measuring backends", at, _TURNS_ALONE)
             self._run.take_turns(near, at)
-            self._best = self._single = self._preferred(near)
+            self._best = self._single = self._prefer(near)
             if are_known:
                 near = [one for one in near if interval(one.turns).low <= self._single.median]
         self._near = [one for one in near if one is not self._single and self._is_whole(one)]
         self._close(one for one in self._alone.values() if one not in self._near)
 
-    def _preferred(self, several: Sequence[Candidate]) -> Candidate:
+    def _prefer(self, several: Sequence[Candidate]) -> Candidate:
         """Return the quickest, or the first that is not surely slower by 3 %.
 
         So a second tuning chooses the same. The present choice comes first, then ONNX Runtime.

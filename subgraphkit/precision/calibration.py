@@ -67,12 +67,9 @@ class Histogram:
         return self.limit / BINS
 
     def snr_db(self, threshold: float) -> float:
-        """Return what int8 with a threshold keeps of the elements counted.
+        """Return the power of the elements by that of the error of int8 with a threshold, in dB.
 
         Within a bin elements count as spread evenly.
-
-        Returns:
-            The ratio of their power to that of the error, in dB; infinity if there is none.
         """
         power = float(self.counts @ self._middles() ** 2)
         error = float(self.counts @ self.errors(np.array([threshold]))[0]) if power else 0.0
@@ -218,7 +215,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     check_method(method, percentile)
     bound = bind(source, backend=backend, **settings)
     progress = bound.extensions.hearing(progress)
-    names = _wanted(bound, values)
+    names = _value_names(bound, values)
     seen = {name: Histogram() for name in names}
     unbounded: set[str] = set()
     total = len(batches) if isinstance(batches, Sized) else None
@@ -245,7 +242,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
     return Ranges(found, content_hash(bound.model))
 
 
-def _wanted(bound: BoundGraph, values: Sequence[str] | None) -> list[str]:
+def _value_names(bound: BoundGraph, values: Sequence[str] | None) -> list[str]:
     fed = (*bound.inputs, *bound.defaults)
     made = (v for i in bound.order for v in bound.table.outputs[i] if v not in bound.constants)
     known = [name for name in dict.fromkeys((*fed, *made)) if bound.dtype(name) is DataType.FLOAT]
@@ -265,11 +262,9 @@ def _values(
     for name, given in feeds.items():
         array = np.asarray(given)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise CallerError(
-                "SGK234",
-                f"batch {number} holds NaN or infinity in input {name!r}",
-                hint="Calibrate with inputs as they come in practice.",
-            )
+            problem = f"batch {number} holds NaN or infinity in input {name!r}"
+            hint = "Calibrate with inputs as they come in practice."
+            raise CallerError("SGK234", problem, hint=hint)
         if name in names:
             yield name, array
     for session in sessions:
@@ -280,11 +275,8 @@ def _values(
 
 def _count(seen: Histogram, name: str, array: _Array, number: int, unbounded: set[str]) -> None:
     if np.isnan(array).any():
-        raise CallerError(
-            "SGK234",
-            f"batch {number} leads to NaN in value {name!r}",
-            hint="The model itself fails on this batch; leave it out or mend the model.",
-        )
+        hint = "The model itself fails on this batch; leave it out or mend the model."
+        raise CallerError("SGK234", f"batch {number} leads to NaN in value {name!r}", hint=hint)
     if np.isinf(array).any():
         unbounded.add(name)
     else:

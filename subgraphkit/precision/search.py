@@ -102,11 +102,8 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
     if max_error is None and min_snr is None:
         raise CallerError("SGK234", "there is no bound to search for: give max_error or min_snr")
     if iter(batches) is batches:
-        raise CallerError(
-            "SGK234",
-            "the batches are gone through once per trial, and an iterator gives them only once",
-            hint="Pass a list of batches.",
-        )
+        why = "the batches are gone through once per trial, and an iterator gives them only once"
+        raise CallerError("SGK234", why, hint="Pass a list of batches.")
     settings = {"backend": "numpy", **settings}
     bound = bind(source, **settings)
     model = bound.model
@@ -115,7 +112,7 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
     order: Sequence[str] = ()
 
     def holds(count: int) -> bool:
-        kept = {re.escape(value): _described(bound, layers, value) for value in order[:count]}
+        kept = {re.escape(value): _describe_kept(bound, layers, value) for value in order[:count]}
         asked = replace(precision, keep=tuple(dict.fromkeys([*precision.keep, *kept])))
         done = rewrite(model, asked, ranges)
         # where the error is born shows as long as nothing is kept
@@ -130,11 +127,11 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
     if holds(0):
         return tried[0]
     layers = tried[0].accuracy.layers
-    order = _ranked(bound, layers, tried[0].rewriting.changed)
+    order = _rank_nodes(bound, layers, tried[0].rewriting.changed)
     count = fewest(len(order), holds)
     found = next((one for one in tried if len(one.kept) == count), None)
     if found is None or not found.rewriting.changed:
-        raise _unreached(precision, tried, max_error, min_snr)
+        raise _unreached_error(precision, tried, max_error, min_snr)
     return replace(found, trials=len(tried))
 
 
@@ -154,7 +151,7 @@ def fewest(most: int, holds: Callable[[int], bool]) -> int | None:
     return high
 
 
-def _ranked(
+def _rank_nodes(
     bound: BoundGraph, layers: Iterable[LayerAccuracy], changed: Iterable[str]
 ) -> list[str]:
     """Return the nodes, by their first outputs, those first that are most to blame for the error.
@@ -175,7 +172,7 @@ def _ranked(
     return sorted(changed, key=lambda value: -scores[value])  # stable: in the graph's order
 
 
-def _described(bound: BoundGraph, layers: Iterable[LayerAccuracy], value: str) -> str:
+def _describe_kept(bound: BoundGraph, layers: Iterable[LayerAccuracy], value: str) -> str:
     """Say which node makes a value, and what happened in it before it was kept."""
     table, node = bound.table, bound.producers.get(value)
     if node is None:
@@ -185,7 +182,7 @@ def _described(bound: BoundGraph, layers: Iterable[LayerAccuracy], value: str) -
     return f"{table.op_types[node]} {table.names[node] or value}: {text}"
 
 
-def _unreached(
+def _unreached_error(
     precision: Precision,
     tried: Iterable[PrecisionSearch],
     max_error: float | None,

@@ -269,15 +269,9 @@ def _given_weight(tensor: onnx.TensorProto, weights: Mapping[str, _Array]) -> In
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
     array = weights.get(tensor.name)
     if array is None:
-        raise CallerError(
-            "SGK231",
-            f"the data of weight {tensor.name!r} is neither in the model nor given",
-            hint="Pass what onnx_io.outside_weights returned.",
-        )
+        problem = f"the data of weight {tensor.name!r} is neither in the model nor given"
+        raise CallerError("SGK231", problem, hint="Pass what onnx_io.outside_weights returned.")
     if TensorType(DataType.of(array.dtype), array.shape) != type_:
-        raise CallerError(
-            "SGK231",
-            f"weight {tensor.name!r} was given as {array.dtype}{list(array.shape)}; the model says "
-            f"{type_}",
-        )
+        given = f"weight {tensor.name!r} was given as {array.dtype}{list(array.shape)}"
+        raise CallerError("SGK231", f"{given}; the model says {type_}")
     return Initializer(tensor.name, type_, lambda: array)

@@ -48,7 +48,7 @@ def make_symmetric(draft: Draft) -> int:
     for node in unsigned:
         value = node.output[0] if node.op_type == "QuantizeLinear" else node.input[0]
         if value not in quantized and (value not in draft.constants or value in draft.pinned):
-            raise _refused(node, f"{value!r} is uint8 and no QuantizeLinear makes it")
+            raise _not_symmetric(node, f"{value!r} is uint8 and no QuantizeLinear makes it")
         _check_readers(node, value, readers, draft)
         _convert(node, points[id(node)], draft, moved)
     return len(unsigned)
@@ -65,13 +65,13 @@ def _zero_point(node: onnx.NodeProto, draft: Draft) -> _Array:
         dtype = DataType.UINT8 if type_ is None else type_.dtype
         zero: _Array = np.zeros((), dtype.numpy)
     elif node.input[2] not in draft.constants:
-        raise _refused(node, f"its zero point {node.input[2]!r} is computed")
+        raise _not_symmetric(node, f"its zero point {node.input[2]!r} is computed")
     else:
         zero = draft.array(node.input[2])
     middle = _MIDDLE if zero.dtype == np.uint8 else 0
     if np.any(zero.astype(np.float64) != middle):
         shown = sorted({int(one) for one in zero.reshape(-1)})[:3]
-        raise _refused(node, f"its zero point is {shown} of {zero.dtype}, expected {middle}")
+        raise _not_symmetric(node, f"its zero point is {shown} of {zero.dtype}, expected {middle}")
     return zero
 
 
@@ -81,7 +81,7 @@ def _check_readers(
     others = [one for one in readers.get(value, ()) if not _is_pair(one)]
     if others or value in draft.pinned:
         by = label_of(others[0]) if others else "an output or a body"
-        raise _refused(node, f"{value!r} is uint8 and read by {by} as well")
+        raise _not_symmetric(node, f"{value!r} is uint8 and read by {by} as well")
 
 
 def _convert(node: onnx.NodeProto, zero: _Array, draft: Draft, moved: dict[str, str]) -> None:
@@ -100,7 +100,7 @@ def _convert(node: onnx.NodeProto, zero: _Array, draft: Draft, moved: dict[str, 
         node.input[0] = moved[value]
 
 
-def _refused(node: onnx.NodeProto, why: str) -> UnsupportedModelError:
+def _not_symmetric(node: onnx.NodeProto, why: str) -> UnsupportedModelError:
     return UnsupportedModelError(
         "SGK235",
         f"{node.op_type} {label_of(node)!r} cannot be made symmetric: {why}",

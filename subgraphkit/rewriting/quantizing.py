@@ -204,14 +204,14 @@ def quantize(
     joins share the scale of the whole, so that it can join int8.
     """
     wanted = {place.node.input[place.data] for place in found}
-    work = _Quantizing(draft, _shared(draft, wanted, ranges, precision), precision.kind)
+    work = _Quantizing(draft, _shared_thresholds(draft, wanted, ranges, precision), precision.kind)
     for place in found:
         node = place.node
         if place.weight is not None:
             node.input[place.weight] = work.weight(node.input[place.weight], place.axis)
     for place in found:
         place.node.input[place.data] = work.value(place.node.input[place.data])
-    draft.nodes[:] = work.arranged()
+    draft.nodes[:] = work.arrange()
     return tuple(label_of(place.node) for place in found)
 
 
@@ -236,7 +236,7 @@ def quantized_weight(weight: _Array, axis: int, kind: str = "int8") -> tuple[_Ar
     return np.clip(steps, -most_of_type, most_of_type).astype(dtype.numpy), scale
 
 
-def _shared(
+def _shared_thresholds(
     draft: Draft, wanted: set[str], ranges: Ranges, precision: Precision
 ) -> dict[str, float]:
     """Return the threshold of each value, the same for all that one Concat joins."""
@@ -314,15 +314,15 @@ class _Quantizing:
         self._behind.setdefault(place, []).extend([*nodes, node])
         return long
 
-    def arranged(self) -> list[onnx.NodeProto]:
+    def arrange(self) -> list[onnx.NodeProto]:
         """Return all nodes, each pair behind what makes its value."""
         behind = dict(self._behind)
-        arranged = behind.pop("", [])  # weights come first
+        nodes = behind.pop("", [])  # weights come first
         made = {value for node in self.draft.nodes for value in node.output}
         for value in [value for value in behind if value not in made]:
-            arranged += behind.pop(value)
+            nodes += behind.pop(value)
         for node in self.draft.nodes:
-            arranged.append(node)
+            nodes.append(node)
             for value in node.output:
-                arranged += behind.pop(value, [])
-        return arranged
+                nodes += behind.pop(value, [])
+        return nodes

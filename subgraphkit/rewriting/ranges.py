@@ -86,9 +86,8 @@ class Ranges:
         try:
             write_output(Path(path), text.encode())
         except OSError as error:
-            raise CallerError(
-                "SGK233", f"the ranges cannot be written to {str(path)!r}: {error.strerror}"
-            ) from error
+            problem = f"the ranges cannot be written to {str(path)!r}: {error.strerror}"
+            raise CallerError("SGK233", problem) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranges":

@@ -75,11 +75,9 @@ class Precision:
         return LOW_TYPES.get(word)
 
     def unwanted(self, op_type: str, names: Iterable[str]) -> str:
-        """Say why a node is not wanted, or return an empty string.
+        """Say why a node is not wanted, if it is not.
 
-        Args:
-            op_type: The node's operator.
-            names: Its other names: its own and those of its outputs.
+        ``names``: Its own and those of its outputs.
         """
         words = [op_type, *filter(None, names)]
         if (pattern := self._kept.matching(words)) is not None:
@@ -107,9 +105,8 @@ class _Patterns:
             try:
                 general.append(re.compile(pattern))
             except re.error as error:
-                raise CallerError(
-                    "SGK231", f"{pattern!r} is not a regular expression: {error}"
-                ) from error
+                problem = f"{pattern!r} is not a regular expression: {error}"
+                raise CallerError("SGK231", problem) from error
         return cls(literal, tuple(general))
 
     def matching(self, words: Iterable[str]) -> str | None:
@@ -134,9 +131,8 @@ def precision_of(given: Precision | str) -> Precision:
 def check_word(what: str, word: object, known: tuple[str, ...]) -> None:
     """Refuse a word that is not known (CallerError, SGK231)."""
     if word not in known:
-        raise CallerError(
-            "SGK231", f"{what} is {word!r}, expected one of {', '.join(map(repr, known))}"
-        )
+        expected = f"expected one of {', '.join(map(repr, known))}"
+        raise CallerError("SGK231", f"{what} is {word!r}, {expected}")
 
 
 KEPT_CODES: Final[Mapping[str, str]] = MappingProxyType(

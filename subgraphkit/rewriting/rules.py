@@ -28,12 +28,7 @@ from subgraphkit.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class Formals:
-    """The types a node's operator takes.
-
-    Attributes:
-        inputs: A type or the name of a type variable, per input.
-        version: Version of the operator set that defined the operator so.
-    """
+    """The types a node's operator takes: per input, a type or the name of a type variable."""
 
     inputs: list[str]
     outputs: list[str]
@@ -47,18 +42,18 @@ def formals_of(node: onnx.NodeProto, draft: Draft) -> Formals | None:
     if not opset or not defs.has(node.op_type, opset, domain):
         return None
     schema = defs.get_schema(node.op_type, opset, domain)
-    outputs = _stretched(schema.outputs, len(node.output))
+    outputs = _types_per_value(schema.outputs, len(node.output))
     if node.op_type == "DequantizeLinear" and not attribute(node, "output_dtype", 0):
         outputs = [schema.inputs[1].type_str]  # later versions give it a variable of its own
     return Formals(
-        _stretched(schema.inputs, len(node.input)),
+        _types_per_value(schema.inputs, len(node.input)),
         outputs,
         {one.type_param_str: list(one.allowed_type_strs) for one in schema.type_constraints},
         schema.since_version,
     )
 
 
-def _stretched(formals: Sequence[Any], count: int) -> list[str]:
+def _types_per_value(formals: Sequence[Any], count: int) -> list[str]:
     """Return one type per actual value; the last formal may stand for many."""
     return [formals[min(i, len(formals) - 1)].type_str for i in range(count)] if formals else []
 
@@ -149,7 +144,7 @@ class Judge:
         found = self._by_name(node, formals)
         if found is not None or formals is None:
             return self._keep(node, *(found or ("unknown", "")))
-        inputs, outputs, obstacle = self._typed(node, formals)
+        inputs, outputs, obstacle = self._places_by_type(node, formals)
         if obstacle or not inputs:
             return self._keep(node, "type", obstacle)
         found = self._by_constants(node, inputs) or self._by_values(node)
@@ -186,7 +181,7 @@ class Judge:
             return "type", "it has a value that is no tensor, or of no known type"
         return None
 
-    def _typed(
+    def _places_by_type(
         self, node: onnx.NodeProto, formals: Formals
     ) -> tuple[tuple[int, ...], tuple[int, ...], str]:
         """Return inputs and outputs that change, or what stands in the way.

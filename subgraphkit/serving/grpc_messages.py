@@ -33,7 +33,7 @@ def read_request(request: Any) -> oip.InferenceRequest:
         if raw:
             inputs[one.name] = from_binary(one.datatype, shape, memoryview(raw[place]), where)
         else:
-            inputs[one.name] = _unpacked(one, shape, where)
+            inputs[one.name] = _unpack(one, shape, where)
     for one in request.outputs:
         parameters(_settings(one), f"output {one.name!r}")
     said = parameters(_settings(request), "the request")
@@ -41,7 +41,7 @@ def read_request(request: Any) -> oip.InferenceRequest:
     return oip.InferenceRequest(inputs, outputs, binary=True, id=request.id, parameters=said)
 
 
-def _unpacked(tensor: Any, shape: Sequence[int], where: str) -> Any:
+def _unpack(tensor: Any, shape: Sequence[int], where: str) -> Any:
     if tensor.datatype in BINARY_ONLY:
         refuse(400, f"{where} is {tensor.datatype}", "Send it in raw_input_contents.")
     values = list(getattr(tensor.contents, f"{_CONTENTS[tensor.datatype]}_contents"))

@@ -58,10 +58,10 @@ async def replied(models: Models, procedure: str, request: Any, context: Any) ->
     made = getattr(messages, f"{procedure}Response")
     try:
         if procedure == "ModelInfer":
-            return await _inferred(models, request, context.peer())
+            return await _infer(models, request, context.peer())
         if procedure not in _ASKED:
             refuse(501, f"{procedure} is not supported")
-        return made(**await _described(models, procedure, request))
+        return made(**await _describe(models, procedure, request))
     except Exception as error:  # noqa: BLE001 (the client is told)
         status, text = failure_of(error)
         if procedure.endswith("Ready") and status in {404, 503}:
@@ -71,7 +71,7 @@ async def replied(models: Models, procedure: str, request: Any, context: Any) ->
         return made()
 
 
-async def _described(models: Models, procedure: str, request: Any) -> dict[str, Any]:
+async def _describe(models: Models, procedure: str, request: Any) -> dict[str, Any]:
     method, path, field = _ASKED[procedure]
     if name := getattr(request, "model_name", getattr(request, "name", "")):
         version = getattr(request, "version", "")
@@ -86,7 +86,7 @@ async def _described(models: Models, procedure: str, request: Any) -> dict[str, 
     return {one.name: value for one, value in made.ListFields()}
 
 
-async def _inferred(models: Models, request: Any, caller: str) -> Any:
+async def _infer(models: Models, request: Any, caller: str) -> Any:
     model = models.working(request.model_name, request.model_version)
     with counting(models, model, request.model_name):
         asked = read_request(request)

@@ -69,7 +69,7 @@ async def described(models: Models, method: str, path: str, body: Any = b"") -> 
         return repository.index(models)
     if "ready" in {health, verb}:
         models.refuse_if_ending()
-        return await _pinged(models, name, version or "")
+        return await _ping(models, name, version or "")
     if name is None:
         return {"live": True} if health else oip.server_metadata()
     model = models.find(name, version or "")
@@ -83,7 +83,7 @@ def _refuse_words(change: str, body: Any) -> None:
         refuse(400, f"to {change} a model takes its name alone", "All else is in the repository.")
 
 
-async def _pinged(models: Models, name: str | None, version: str) -> dict[str, Any]:
+async def _ping(models: Models, name: str | None, version: str) -> dict[str, Any]:
     if name is not None:
         models.find(name, version)
     try:

@@ -68,7 +68,7 @@ async def inferred(
     """Answer a request for an inference over HTTP."""
     if encoding := headers.get("content-encoding"):
         packed, most = body, models.max_body_bytes
-        body = await _beside(most, lambda: _unpacked(packed, encoding, most), most)
+        body = await _beside(most, lambda: _unpack(packed, encoding, most), most)
     length = headers.get(oip.HEADER)
     is_stated = length is not None and re.fullmatch("[0-9]{1,19}", length)
     text = min(int(length or 0), len(body)) if is_stated else len(body)
@@ -104,7 +104,7 @@ def _seconds(asked: oip.InferenceRequest) -> float | None:
     return given / _MICROSECONDS or None
 
 
-def _unpacked(body: Any, encoding: str, most: int) -> bytearray:
+def _unpack(body: Any, encoding: str, most: int) -> bytearray:
     if encoding not in {"gzip", "deflate"}:
         refuse(415, f"the body is encoded as {encoding[:40]!r}; expected gzip or deflate")
     reader = zlib.decompressobj(zlib.MAX_WBITS | (16 if encoding == "gzip" else 0))

@@ -9,12 +9,7 @@ import subgraphkit as sk
 
 
 class LiveModel:
-    """A model as one spec has it.
-
-    Attributes:
-        version: The beginning of its digest.
-        busy: How many requests are in it.
-    """
+    """A model as one spec has it; ``version`` begins its digest, ``busy`` counts its requests."""
 
     def __init__(self, spec: str, batching: dict[str, Any]) -> None:
         self.words, said = (spec, batching), sk.SessionSpec.from_json(spec)
@@ -36,9 +31,6 @@ class LiveModel:
 
         ``timeout_s``: Seconds that the caller gives it; that of the model holds if it is shorter.
         ``caller``: For whom it is; callers take turns, where there are no batches.
-
-        Raises:
-            SubgraphkitError: As for ``InferenceSession.arun``.
         """
         with self.in_use():
             given = [one for one in (timeout_s, self.timeout_s) if one is not None]

@@ -59,10 +59,8 @@ class Models:
         What is new is opened first; then all are exchanged at once, and what has gone is closed
         when its requests are over. Equal specs keep their models, and exchanges take turns.
 
-        ``timeout_s``: Seconds that a request may take; None for as long as it takes.
-
-        Raises:
-            SubgraphkitError: A model cannot be opened; all is as before.
+        ``timeout_s``: Seconds that a request may take; None for as long as it takes. If a model
+        cannot be opened, all is as before.
         """
         async with self._turn:
             self._how = (batching or {}, timeout_s)

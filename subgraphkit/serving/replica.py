@@ -61,13 +61,9 @@ class Replica(Procedures):
     async def __call__(
         self, request: Any, outputs: Sequence[str] | None = None, model: str = ""
     ) -> Any:
-        """Answer a request over HTTP, or feeds that come by a handle.
+        """Answer a request over HTTP, or feeds by a handle; InputError (SGK341) for no such model.
 
         ``outputs``: The outputs to compute; None for all.
-
-        Raises:
-            InputError: There is no such model (SGK341).
-            SubgraphkitError: As for ``InferenceSession.arun``.
         """
         if not isinstance(request, Request):
             return await self._models.find(model).run(request, outputs)

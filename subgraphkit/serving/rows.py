@@ -72,7 +72,7 @@ class Rows:
         lots: list[list[Any]] = []
         for start in range(0, count, size):
             lot = {
-                name: _filled(value[start : start + size], size) for name, value in feeds.items()
+                name: _fill_up(value[start : start + size], size) for name, value in feeds.items()
             }
             results = self._session.run(names, lot)
             for name, shape in zip(names, map(np.shape, results), strict=True):
@@ -129,7 +129,7 @@ def _dense(values: Any, column: str) -> Any:
     return np.stack(rows)
 
 
-def _filled(values: Any, size: int) -> Any:
+def _fill_up(values: Any, size: int) -> Any:
     """Return as many rows as the model is made for; the last one stands for those that are not."""
     missing = size - len(values)
     return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values

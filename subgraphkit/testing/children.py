@@ -39,10 +39,8 @@ class _TooMuch(Exception):  # noqa: N818 (a state, told as an ending)
 class Task:
     """A case to be carried out by whichever child is free.
 
-    Attributes:
-        case: A finding that says which case it is, and nothing yet of how it ended.
-        seconds: How long it may take, where nobody else wants the processors.
-        batch_key: As that of the ``Case``.
+    ``case``: A finding that says which case it is, and nothing yet of how it ended.
+    ``seconds``: How long it may take, where nobody else wants the processors.
     """
 
     case: Finding
@@ -168,11 +166,7 @@ class Pool:
         self._is_closed = False
 
     def listed(self, level: int, seconds: float) -> list[Task]:
-        """Ask for the cases of a level.
-
-        Raises:
-            Stopped: The child went down on the way.
-        """
+        """Ask for the cases of a level; Stopped if the child goes down on the way."""
         return [
             Task(Finding.from_dict(one["case"]), seconds * one["timeout_factor"], one["batch_key"])
             for one in self._workers[0].cases(level)

@@ -94,11 +94,7 @@ _FOR_LOGICAL: Final = {"Add": "Or", "Mul": "And"}
 
 @dataclass(frozen=True)
 class Substitution:
-    """What stands for the nodes of an edge case.
-
-    Attributes:
-        probes: Of one element type and shape, in the places of Relu, Sigmoid and Tanh.
-    """
+    """Probes of one element type and shape, in the places of an edge case's Relu, Sigmoid, Tanh."""
 
     probes: tuple[ProbeModel, ...]
 
@@ -124,7 +120,7 @@ class Substitution:
             text = re.sub(r"\b(Add|Mul)\b", lambda found: _FOR_LOGICAL[found[1]], text)
         weights: dict[str, None] = {}
 
-        def played(found: re.Match[str]) -> str:
+        def write_nodes(found: re.Match[str]) -> str:
             target, role, source = found.groups()
             probe = self.probes[_ROLES.index(role) % len(self.probes)]
             together = f"_of_{role}" if shares else ""
@@ -132,7 +128,7 @@ class Substitution:
             weights.update(dict.fromkeys(declared))
             return nodes
 
-        text = _TYPED.sub(first.type, _UNARY.sub(played, text))
+        text = _TYPED.sub(first.type, _UNARY.sub(write_nodes, text))
         return _DECLARED.sub(lambda found: _with(weights, found), text, count=1)
 
 

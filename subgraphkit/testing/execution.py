@@ -44,17 +44,17 @@ def is_declared(case: Case, subject: Subject) -> bool:
 def _outcome_of(case: Case, subject: Subject) -> Finding:
     # The level of static checks is about backends that cannot even be loaded.
     if not case.level:
-        return _tried(case, subject)
+        return _run_case(case, subject)
     try:
         declared = subject.declarations
     except SubgraphkitError as error:
         return Finding(Outcome.FAIL_PROBE, str(error))
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
-        return broken(f"conformance() raised {_shown(error)}")
+        return broken(f"conformance() raised {_describe(error)}")
     reason = declared.skipped(case.id, case.needs)
     if reason:
         return Finding(Outcome.SKIP, reason)
-    found = _tried(case, subject)
+    found = _run_case(case, subject)
     expected = declared.expected_failure(case.id)
     return _against(expected, found) if expected else found
 
@@ -68,16 +68,16 @@ def _against(expected: str, found: Finding) -> Finding:
     return replace(found, outcome=Outcome.FAIL_CONTRACT, detail=text)
 
 
-def _tried(case: Case, subject: Subject) -> Finding:
+def _run_case(case: Case, subject: Subject) -> Finding:
     try:
         return case.run(subject)
     except Stopped as stop:
         return stop.finding
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
-        return broken(_shown(error))
+        return broken(_describe(error))
 
 
-def _shown(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -119,7 +119,7 @@ def carry_out_in_one_model(cases: Sequence[Case], subject: Subject) -> list[Find
 
 def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, ...]] | None:
     """Run models side by side; return the operators taken of each, or None if one is wrong."""
-    joined, feeds, expected = _joined(parts)
+    joined, feeds, expected = _join_parts(parts)
     is_sandwiched = any(entry.domain == DOMAIN for entry in joined.opset_import)
     road = beside_foreign(subject.choice) if is_sandwiched else {}
     taken: list[dict[str, None]] = [{} for _ in parts]
@@ -139,7 +139,7 @@ def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, .
     return [tuple(of_case) for of_case in taken]
 
 
-def _joined(parts: Sequence[Part]) -> Part:
+def _join_parts(parts: Sequence[Part]) -> Part:
     feeds: dict[str, Any] = {}
     expected: list[Any] = []
     for place, (_, fed, wanted) in enumerate(parts):

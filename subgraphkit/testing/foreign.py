@@ -60,7 +60,11 @@ class _Operator(SubgraphOperator):
         # A value that leaves the model belongs to the caller, who is given a plain copy.
         is_output = subgraph.graph.is_output
         self._steps = [
-            (node.inputs[0], node.outputs[0], _copied if is_output(node.outputs[0]) else _awkward)
+            (
+                node.inputs[0],
+                node.outputs[0],
+                _copy_value if is_output(node.outputs[0]) else _awkward,
+            )
             for node in subgraph.members
         ]
 
@@ -94,9 +98,9 @@ class ForeignBackend(Backend):
         return (_Property(),)
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     if isinstance(value, list):
-        return [_copied(element) for element in value]
+        return [_copy_value(element) for element in value]
     return value.copy() if isinstance(value, np.ndarray) else value
 
 

@@ -34,9 +34,7 @@ _VERSIONS: Final = f"onnx {onnx.__version__} numpy {np.__version__}".encode()
 class OfficialCase:
     """One official case; its model and data are read when asked for.
 
-    Attributes:
-        operator: The operator that a node case is about; empty for other kinds.
-        domain: Domain of the operator; empty for the default one.
+    ``operator``: What a node case is about; empty for other kinds.
     """
 
     name: str
@@ -54,10 +52,8 @@ class OfficialCase:
     @cached_property
     def model(self) -> onnx.ModelProto:
         """The model; not to be changed."""
-        if self._source.model is not None:
-            made: onnx.ModelProto = self._source.model
-            return made
-        return onnx.load(self._folder / "model.onnx")
+        stored: onnx.ModelProto | None = self._source.model
+        return onnx.load(self._folder / "model.onnx") if stored is None else stored
 
     @property
     def _folder(self) -> Path:
@@ -93,10 +89,10 @@ class OfficialCase:
 def stored_data(folder: Path, model: onnx.ModelProto) -> DataSet:
     """Read inputs and outputs from ``input_0.pb``, ``output_0.pb`` and so on."""
     graph = model.graph
-    return _stored(folder, "input", graph.input), _stored(folder, "output", graph.output)
+    return _read_stored(folder, "input", graph.input), _read_stored(folder, "output", graph.output)
 
 
-def _stored(folder: Path, prefix: str, values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+def _read_stored(folder: Path, prefix: str, values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
     protos: dict[Any, Any] = {
         "sequence_type": onnx.SequenceProto,
         "optional_type": onnx.OptionalProto,
@@ -135,16 +131,11 @@ def official_cases(kind: str) -> tuple[OfficialCase, ...]:
     sources = _node_cases() if kind == "node" else load_model_tests(kind=kind)
     found = sorted(sources, key=lambda case: case.name)
     operators = _operators(found) if kind == "node" else {}
-    return tuple(
-        OfficialCase(
-            case.name,
-            *operators.get(_EXPANDED.sub("", case.name), ("", "")),
-            rtol=case.rtol,
-            atol=case.atol,
-            _source=case,
-        )
-        for case in found
-    )
+    cases = []
+    for case in found:
+        about = operators.get(_EXPANDED.sub("", case.name), ("", ""))
+        cases.append(OfficialCase(case.name, *about, case.rtol, case.atol, case))
+    return tuple(cases)
 
 
 def _operators(found: Sequence[Any]) -> dict[str, tuple[str, str]]:
@@ -162,20 +153,20 @@ def _node_cases() -> Sequence[TestCase]:
     resolved = resolve()
     folder = kept_folder(resolved.cache_dir, "official-cases") if resolved.cache else None
     if folder is None:
-        return _computed()
+        return _compute_cases()
     file = KeptFile(folder / "node", "official node cases")
     with file.lock():  # those who come meanwhile would compute the same
         versions, _, stored = file.read().partition(b"\n")
         if versions != _VERSIONS:
             entries = [
-                (c.name, c.rtol, c.atol, *_plain((c.model, c.data_sets))) for c in _computed()
+                (c.name, c.rtol, c.atol, *_plain((c.model, c.data_sets))) for c in _compute_cases()
             ]
             stored = msgspec.msgpack.encode(entries)
             file.write(_VERSIONS + b"\n" + stored)
     return [_case(*entry) for entry in msgspec.msgpack.decode(stored)]
 
 
-def _computed() -> Sequence[TestCase]:
+def _compute_cases() -> Sequence[TestCase]:
     with warnings.catch_warnings():
         # onnx's own implementations convert NaN to integers and use what NumPy has deprecated
         warnings.simplefilter("ignore")

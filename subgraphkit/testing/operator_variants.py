@@ -90,17 +90,12 @@ class OperatorVariant:
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """What it reads."""
-        return tuple(
-            Argument(
-                one["name"],
-                one["kind"],
-                one["type"] or "",
-                tuple(one["dims"].split(",")) if one["dims"] else (),
-                bool(one["stored"]),
-                one["values"] or "",
-            )
-            for one in _ARGUMENT.finditer(self.text)
-        )
+        found = []
+        for one in _ARGUMENT.finditer(self.text):
+            name, kind, type_, stored, dims, values = one.groups("")
+            sizes = tuple(filter(None, dims.split(",")))
+            found.append(Argument(name, kind, type_, sizes, bool(stored), values))
+        return tuple(found)
 
     @property
     def is_square(self) -> bool:

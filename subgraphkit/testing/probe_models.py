@@ -79,7 +79,7 @@ class ProbeModel:
         return self.variant.operators
 
     @property
-    def _sized(self) -> OperatorVariant:
+    def _sized_variant(self) -> OperatorVariant:
         return self.variant.sized(self.variant.width * self.wider)
 
     @property
@@ -94,7 +94,7 @@ class ProbeModel:
 
     def model(self) -> SmallModel:
         """Build the model; the same each time."""
-        return SmallModel(_built(self))
+        return SmallModel(_build(self))
 
     @property
     def type(self) -> str:
@@ -109,7 +109,7 @@ class ProbeModel:
 
         ``mark``: What all other names end with. ``shared``: What those of shared weights end with.
         """
-        return self._written((source, target), mark, shared or mark, _ending(self) or ())
+        return self._write((source, target), mark, shared or mark, _ending(self) or ())
 
     def is_valid(self) -> bool:
         """Say whether ONNX defines its operators for its type."""
@@ -117,17 +117,17 @@ class ProbeModel:
 
     def text(self, ending: Sequence[str]) -> str:
         """Return the graph in onnx's text variant; weights are declared, and have no numbers."""
-        weights, body = self._written(("x", "y"), "", "", ending)
+        weights, body = self._write(("x", "y"), "", "", ending)
         declared = f"<{', '.join(weights)}>" if weights else ""
         return f"probe ({self.type} x) => ({self.type} y) {declared} {{ {body} }}"
 
-    def _written(
+    def _write(
         self, ends: tuple[str, str], mark: str, shared: str, ending: Sequence[str]
     ) -> tuple[list[str], str]:
         weights: list[str] = []
         bodies: list[str] = []
         stored = [one for one in self._arguments() if one.name != "x"]
-        nodes = _with_ending(self._sized, ending)
+        nodes = _with_ending(self._sized_variant, ending)
         for place in range(self.times):
             at = f"_{place}" if self.times > 1 else ""
             last = place == self.times - 1
@@ -135,25 +135,25 @@ class ProbeModel:
                 one.name: f"{f'{POSITIVE}_' if one.kind else ''}{one.name}{shared}{at}"
                 for one in stored
             }
-            weights += [self._declared(one, names[one.name]) for one in stored]
+            weights += [self._declare(one, names[one.name]) for one in stored]
             names["x"] = f"{ends[1]}_{place - 1}" if place else ends[0]
             names["y"] = ends[1] if last else f"{ends[1]}_{place}"
-            bodies += [_renamed(node, names, mark + at) for node in nodes]
+            bodies += [_rename_values(node, names, mark + at) for node in nodes]
         return weights, " ".join(bodies)
 
     def _arguments(self) -> tuple[Argument, ...]:
         if not self.kind:
-            return self._sized.arguments
+            return self._sized_variant.arguments
         whole, channels = _KINDS[self.kind]
         width = str(self.variant.width * self.wider)
 
-        def shaped(one: Argument) -> Argument:
+        def shape_argument(one: Argument) -> Argument:
             dims = (whole if one.name == "x" else channels).replace("C", width)
             return replace(one, dims=tuple(dims.split(","))) if one.dims == ("N",) else one
 
-        return tuple(map(shaped, self.variant.arguments))
+        return tuple(map(shape_argument, self.variant.arguments))
 
-    def _declared(self, one: Argument, name: str) -> str:
+    def _declare(self, one: Argument, name: str) -> str:
         shape = f"[{','.join(one.dims)}]" if one.dims else ""
         values = f" = {{{one.values}}}" if one.values else ""
         return f"{one.element_type or self.element_type}{shape} {name}{values}"
@@ -168,7 +168,7 @@ def _with_ending(variant: OperatorVariant, ending: Sequence[str]) -> Sequence[on
     return (*nodes, *map(parser.parse_node, ending))
 
 
-def _renamed(node: onnx.NodeProto, names: Mapping[str, str], mark: str) -> str:
+def _rename_values(node: onnx.NodeProto, names: Mapping[str, str], mark: str) -> str:
     renamed = deepcopy(node)
     for values in (renamed.input, renamed.output):
         values[:] = [name and names.get(name, name + mark) for name in values]
@@ -176,7 +176,7 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str], mark: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _built(probe: ProbeModel) -> onnx.ModelProto:
+def _build(probe: ProbeModel) -> onnx.ModelProto:
     proto = model_of(probe.text(_ending(probe) or ()), _header(probe))
     proto.graph.name = probe.name
     for tensor in proto.graph.initializer:
@@ -300,7 +300,7 @@ def _side_by_side(ask: Ask, probes: Iterable[ProbeModel]) -> dict[ProbeModel, in
     for group in by_opset.values():
         claimed: dict[str, list[tuple[str, str]]] = {}
         name = f"{group[0].name} and {len(group) - 1} more"
-        for operator, output in ask(side_by_side(map(_built, group), name)):
+        for operator, output in ask(side_by_side(map(_build, group), name)):
             claimed.setdefault(output.partition(":")[0], []).append((operator, output))
         shares = {one: _share(one, claimed.get(str(at), ())) for at, one in enumerate(group)}
         taken = [one for one in group if shares[one]]

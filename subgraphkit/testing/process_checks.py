@@ -81,8 +81,8 @@ def imported(subject: Subject) -> dict[str, Any]:
             return {**facts, "error": f"{type(error).__name__}: {error}"}
         facts["seconds"] = time.process_time() - started
     facts["printed"] = "".join(printed)
-    facts["changed"] = _changed(before, _state_with_threads())
-    return {**facts, **_probed(backend)}
+    facts["changed"] = _find_changes(before, _state_with_threads())
+    return {**facts, **_probe_facts(backend)}
 
 
 def _imported_by_listing(subject: Subject) -> list[str]:
@@ -96,7 +96,7 @@ def _state_with_threads() -> dict[str, Any]:
     return {**_process_state(), "the threads": threads}
 
 
-def _probed(backend: Any) -> Mapping[str, Any]:
+def _probe_facts(backend: Any) -> Mapping[str, Any]:
     started = time.perf_counter()
     with _output_kept(lambda _: None):
         try:
@@ -118,7 +118,7 @@ def changes_left(subject: Subject) -> Finding:
     before = _process_state()
     with _output_kept(printed.append, (1,)), subject.session(model.proto) as session:
         subject.run(session, feeds)
-    changed = _changed(before, _process_state())
+    changed = _find_changes(before, _process_state())
     if changed:
         return broken(f"binding and running a model changes {', '.join(changed)}")
     if any(printed):
@@ -222,7 +222,7 @@ def _mask() -> int:
     return mask
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def _find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return what differs between two states, variables of the environment by name."""
     changed = [one for one in before if one != _VARIABLES and before[one] != after[one]]
     variables = after[_VARIABLES].items() ^ before[_VARIABLES].items()
@@ -262,7 +262,7 @@ def call_in_subprocess(
     try:
         answer = call(answered, place_of(function), subject.to_dict(), words, timeout=limit)
     except NoAnswer as gone:
-        raise _ended(gone, what, limit) from None
+        raise _stop_of(gone, what, limit) from None
     except Exception as error:
         text = f"a process that {what} failed: {type(error).__name__}: {error}"
         raise Stopped(Outcome.CRASH, text) from error
@@ -289,7 +289,7 @@ def answered(place: str, described: Mapping[str, Any], words: Sequence[str]) -> 
     return {"returned": found.to_dict() if isinstance(found, Finding) else found}
 
 
-def _ended(gone: NoAnswer, what: str, seconds: float) -> Stopped:
+def _stop_of(gone: NoAnswer, what: str, seconds: float) -> Stopped:
     if gone.code is None:
         return Stopped(Outcome.HANG, f"a process that {what} does not end within {seconds:.0f} s")
     printed = gone.printed.strip()[-_LAST_OUTPUT:]

@@ -45,7 +45,7 @@ class SmallModel:
         stored = {tensor.name for tensor in self.proto.graph.initializer}
         rng = np.random.default_rng(seed)
         fed = [value for value in self.proto.graph.input if value.name not in stored]
-        return {value.name: _drawn(value, rng, 1.0) for value in fed}
+        return {value.name: _draw_values(value, rng, 1.0) for value in fed}
 
     def expected(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return what onnx's own implementation computes, foreign nodes being ``Identity``."""
@@ -72,7 +72,7 @@ def model_of(text: str, header: str = _HEADER) -> onnx.ModelProto:
     made = {name for node in graph.node for name in node.output}
     rng = np.random.default_rng(5)
     for value in [value for value in graph.value_info if value.name not in made]:
-        weights = onnx.numpy_helper.from_array(_drawn(value, rng, 0.25), value.name)
+        weights = onnx.numpy_helper.from_array(_draw_values(value, rng, 0.25), value.name)
         graph.initializer.append(weights)
         graph.value_info.remove(value)
     return model
@@ -90,7 +90,7 @@ def side_by_side(models: Iterable[onnx.ModelProto], name: str) -> onnx.ModelProt
     return whole
 
 
-def _drawn(value: onnx.ValueInfoProto, rng: np.random.Generator, scale: float) -> _Array:
+def _draw_values(value: onnx.ValueInfoProto, rng: np.random.Generator, scale: float) -> _Array:
     """Draw numbers around 0, spread over the values of a type."""
     tensor = value.type.tensor_type
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
@@ -176,13 +176,13 @@ class _Growth:
         made = list(self.shapes)[2:]
         loose = [value for value in made if value not in read]
         outputs = list(dict.fromkeys([*loose[1:], loose[0], str(self.rng.choice(made))]))
-        inner = [self._typed(value) for value in made if value not in outputs]
+        inner = [self._type_of(value) for value in made if value not in outputs]
         inner += [f"float[{','.join(map(str, size))}] {w}" for w, size in self.weights.items()]
-        heads = (", ".join(map(self._typed, some)) for some in (("x0", "x1"), outputs))
+        heads = (", ".join(map(self._type_of, some)) for some in (("x0", "x1"), outputs))
         declared, nodes = ", ".join(inner), " ".join(self.nodes)
         return f"{name} ({next(heads)}) => ({next(heads)}) <{declared}> {{ {nodes} }}"
 
-    def _typed(self, value: str) -> str:
+    def _type_of(self, value: str) -> str:
         return "float[{},{}] {}".format(*self.shapes[value], value)
 
     def _value(self, fits: Callable[[_Shape], bool]) -> str:

@@ -76,15 +76,15 @@ def sweep_cases(subject: Subject) -> Iterator[Case]:
         if older_operations(family):
             yield case(f"versions/{family}", partial(_versions, family))
     for kind in PRODUCERS:
-        yield case(f"fused/{kind}", partial(_fused, kind))
+        yield case(f"fused/{kind}", partial(_try_fused, kind))
     for family in FAMILIES:
         yield case(f"sizes/open/{family}", partial(_open_sizes, family), "dynamic_shapes")
         yield case(f"sizes/fixed/{family}", partial(_fixed_sizes, family))
         yield case(f"threads/large/{family}", partial(_large_threads, family), "threads")
-    yield case("sizes/repeated", _repeated, "dynamic_shapes")
+    yield case("sizes/repeated", _try_repeated, "dynamic_shapes")
 
 
-def _taken(subject: Subject, rows: Sequence[_Row], **form: bool) -> list[_Row]:
+def _rows_taken(subject: Subject, rows: Sequence[_Row], **form: bool) -> list[_Row]:
     """Return those of which the backend takes a node; nothing is compiled."""
     taken: list[_Row] = []
     for of_one in _by_opset(rows):
@@ -106,7 +106,7 @@ def _models_of(rows: Sequence[_Row]) -> list[list[_Row]]:
     return [of_one[part::parts] for of_one, parts in parted for part in range(parts)]
 
 
-def _tried(
+def _try_rows(
     subject: Subject,
     rows: Sequence[_Row],
     what: str,
@@ -120,7 +120,7 @@ def _tried(
     What compiles so slowly that there is no time for all is tried on the first of them, unless all
     are asked for, which the finding says; each has something of every part of the table.
     """
-    rows = _taken(subject, rows, **form)
+    rows = _rows_taken(subject, rows, **form)
     if not rows:
         return Finding(Outcome.UNCLAIMED, f"it takes nothing {what}")
     models = _models_of(rows[:: -(-len(rows) // most)])
@@ -134,7 +134,7 @@ def _tried(
             break
         signs = not (form.get("is_open") and "open_zeros" in subject.declarations.lacking)
         model = Sweep(some, signs=signs, **form)
-        found = check_session(subject, model, partial(_stepped, steps, left_out))
+        found = check_session(subject, model, partial(_step_through, steps, left_out))
         taken |= dict.fromkeys(found.taken)
         if found.outcome not in {Outcome.RIGHT, Outcome.UNCLAIMED}:
             return replace(found, taken=tuple(taken))
@@ -142,7 +142,7 @@ def _tried(
     return Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, text, tuple(taken))
 
 
-def _stepped(steps: _Steps, excused: list[str], opened: Opened) -> Finding | None:
+def _step_through(steps: _Steps, excused: list[str], opened: Opened) -> Finding | None:
     """Go through checks until one finds fault; note why others find none."""
     for name, step in steps:
         found = step(opened)
@@ -159,10 +159,10 @@ def _usual(family: str) -> int:
 # -- fused ---------------------------------------------------------------------------------------
 
 
-def _fused(kind: str, subject: Subject) -> Finding:
+def _try_fused(kind: str, subject: Subject) -> Finding:
     """What may be fused computes what its operators compute one by one."""
     rows = [(one, 1) for one in combinations(kind)]
-    return _tried(subject, rows, f"of {kind}", [("fused", _once)])
+    return _try_rows(subject, rows, f"of {kind}", [("fused", _once)])
 
 
 # -- in use --------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def _in_use(family: str, subject: Subject) -> Finding:
     rows = [(one, _usual(family)) for one in _newest(family)]
     steps = {"first run": _once, "special values": _special, **run_checks.USES}
     del steps["feeds/stride_zero"]  # which changes values
-    return _tried(subject, rows, f"of {family}", [*steps.items()])
+    return _try_rows(subject, rows, f"of {family}", [*steps.items()])
 
 
 def _newest(family: str) -> list[OperatorVariant]:
@@ -184,7 +184,7 @@ def _versions(family: str, subject: Subject) -> Finding:
     """What an operator meant in earlier operator sets is computed as it was meant."""
     rows = [(one, _usual(family)) for one in older_operations(family)]
     steps: _Steps = [("first run", _once), ("repeated", run_checks.repeated_runs_are_right)]
-    return _tried(subject, rows, f"of older {family}", steps)
+    return _try_rows(subject, rows, f"of older {family}", steps)
 
 
 def _once(opened: Opened) -> Finding | None:
@@ -226,11 +226,11 @@ def _open_sizes(family: str, subject: Subject) -> Finding:
     order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
     seeds = {size: seed for seed, size in enumerate(order)}
     order += sizes[:6]
-    steps = [(f"N={size}", partial(_fed, seeds[size], size, None)) for size in order]
-    return _tried(subject, _open_rows(family), f"of {family}", steps, is_open=True)
+    steps = [(f"N={size}", partial(_feed_once, seeds[size], size, None)) for size in order]
+    return _try_rows(subject, _open_rows(family), f"of {family}", steps, is_open=True)
 
 
-def _repeated(subject: Subject) -> Finding:
+def _try_repeated(subject: Subject) -> Finding:
     """Inputs are repeated along sizes that turn out to be 1, each in its turn, or none is."""
     rows = [
         (one, _USUAL_SIZE)
@@ -239,12 +239,14 @@ def _repeated(subject: Subject) -> Finding:
         and not any(argument.is_stored for argument in one.arguments)
         and one.nodes[-1].op_type != "Mean"  # onnx.reference adds into an array of its first input
     ]
-    steps = [(f"argument {place} of 1", partial(_fed, place, None, place)) for place in (0, 1, 2)]
+    steps = [
+        (f"argument {place} of 1", partial(_feed_once, place, None, place)) for place in (0, 1, 2)
+    ]
     what = "whose inputs may be repeated"
-    return _tried(subject, rows, what, steps, is_open=True, own_sizes=True)
+    return _try_rows(subject, rows, what, steps, is_open=True, own_sizes=True)
 
 
-def _fed(seed: int, size: int | None, repeated: int | None, opened: Opened) -> Finding | None:
+def _feed_once(seed: int, size: int | None, repeated: int | None, opened: Opened) -> Finding | None:
     sweep: Any = opened.model
     return opened.fed_with(sweep.feeds(seed, size, repeated))
 
@@ -252,7 +254,7 @@ def _fed(seed: int, size: int | None, repeated: int | None, opened: Opened) -> F
 def _fixed_sizes(family: str, subject: Subject) -> Finding:
     """What cannot be open is compiled for sizes, of which each operator has a few."""
     sizes = _sizes(family)
-    is_open = set(_taken(subject, _open_rows(family), is_open=True))
+    is_open = set(_rows_taken(subject, _open_rows(family), is_open=True))
     rows: list[_Row] = []
     for number, one in enumerate(_newest(family)):
         if (one, _usual(family)) in is_open:
@@ -264,7 +266,7 @@ def _fixed_sizes(family: str, subject: Subject) -> Finding:
                 rows.append((one, band[(number * 5 + place) % len(band)]))
     if not rows:
         return Finding(Outcome.PASSED, f"all of {family} is taken with open sizes")
-    return _tried(subject, rows, f"of {family}", [("sizes", _once)])
+    return _try_rows(subject, rows, f"of {family}", [("sizes", _once)])
 
 
 # -- threads -------------------------------------------------------------------------------------
@@ -282,4 +284,4 @@ def _large_threads(family: str, subject: Subject) -> Finding:
         )
 
     steps = [("large arrays", in_threads)]
-    return _tried(subject, rows, f"of {family}", steps, most=_MOST_IN_THREADS)
+    return _try_rows(subject, rows, f"of {family}", steps, most=_MOST_IN_THREADS)

@@ -72,7 +72,12 @@ class Sweep(SmallModel):
         self.signs = signs
         self.is_open = is_open
         self.own_sizes = own_sizes
-        self._constants = _constants(self.rows)
+        self._constants = {
+            f"{one.name}_{number}": _draw_values(number + place, operation, one, size)
+            for number, (operation, size) in enumerate(self.rows)
+            for place, one in enumerate(operation.arguments)
+            if one.is_stored
+        }
         self._known: dict[bytes, list[Any]] = {}
         super().__init__(self._model(dict(enumerate(self.rows))))
         self._number_of = {value.name: number_of(value.name) for value in self.proto.graph.output}
@@ -143,19 +148,11 @@ class Sweep(SmallModel):
                 terms[number] = max(terms[number], _TERMS_OF_FAR)
             if is_sum:
                 least[number] = _LARGEST  # what cancels leaves the errors of what was added up
-        made = self._reference_results(wide)
-        judged = [(number, self.rows[number][0]) for number in self._number_of.values()]
-        return [
-            Wanted(
-                np.asarray(array),
-                one.strictness,
-                one.label,
-                terms[number],
-                least[number],
-                self.signs,
-            )
-            for (number, one), array in zip(judged, made, strict=True)
-        ]
+        results, wanted = self._reference_results(wide), []
+        for n, array in zip(self._number_of.values(), results, strict=True):
+            about = self.rows[n][0].strictness, self.rows[n][0].label
+            wanted.append(Wanted(np.asarray(array), *about, terms[n], least[n], self.signs))
+        return wanted
 
     def special(
         self, seed: int, losing: frozenset[str], *, denormals: bool = True
@@ -245,15 +242,6 @@ def _onnx_type_of(operation: OperatorVariant, one: Argument, *, wide: bool) -> i
 
 def _dims(one: Argument, size: Any) -> list[Any]:
     return [size if dim == "N" else int(dim) for dim in one.dims]
-
-
-def _constants(rows: Sequence[_Row]) -> dict[str, _Array]:
-    made = {}
-    for number, (operation, size) in enumerate(rows):
-        for place, one in enumerate(operation.arguments):
-            if one.is_stored:
-                made[f"{one.name}_{number}"] = _draw_values(number + place, operation, one, size)
-    return made
 
 
 def _agree(number: int, fed: dict[str, _Array]) -> None:

@@ -111,10 +111,10 @@ def try_installed(tell: Callable[[Any], None], name: str, builds_only: Any) -> A
 
     ``tell`` is given the operators of every model before it is tried.
     """
-    return asdict(try_backend(_as_selected(name), tell, runs=not builds_only))
+    return asdict(try_backend(_selection_of(name), tell, runs=not builds_only))
 
 
-def _as_selected(name: str) -> str:
+def _selection_of(name: str) -> str:
     """Return a backend's name with the options that the configured selection gives it."""
     named = name.partition("@")[0]
     chosen = (one for one in resolve().backends if one.name == named and one.options)

@@ -113,7 +113,7 @@ def _spread(array: _Array) -> _Array:
     return wide[..., ::2]
 
 
-def _unaligned(array: _Array) -> _Array:
+def _misalign(array: _Array) -> _Array:
     room = np.zeros(array.nbytes + 1, np.uint8)
     moved = room[1:].view(array.dtype).reshape(array.shape)
     moved[...] = array
@@ -128,7 +128,7 @@ LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
         "columns_first": np.asfortranarray,
         "stride_zero": lambda array: np.broadcast_to(array[:1], array.shape),
         "big_endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
-        "not_aligned": _unaligned,
+        "not_aligned": _misalign,
     }
 )
 """By name, what turns an array into one of that layout; ``stride_zero`` changes the values, too."""

@@ -227,7 +227,7 @@ def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
         wide, high = width + _text_size(item)[0], max(height, _text_size(item)[1])
         top = y + (height - high) / 2
         yield _rectangle((x, top, wide, high), 'class="reach" fill="none" pointer-events="all"')
-    yield from _filled(item, place_, colours)
+    yield from _fill_box(item, place_, colours)
     ink = f' fill="{_INK}"' if inside else ""
     left = round(x + width / 2 if inside else x + width + 6)
     anchor = ' text-anchor="middle"' if inside else ""
@@ -240,7 +240,7 @@ def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
     )
 
 
-def _filled(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
+def _fill_box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
     """Draw the box itself: one colour, or a band of each colour of a group, and the edge."""
     x, y, width, height = place_
     edge = f'class="edge" rx="4" stroke="currentColor" stroke-width="{3 if item.box.marked else 1}"'

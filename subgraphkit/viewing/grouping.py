@@ -22,11 +22,9 @@ _GROUPS: Final = 80
 class Item:
     """What is drawn as one box.
 
-    Attributes:
-        box: What is written in it and how large it is.
-        shares: Of each group of boxes it stands for, the size, or how many where none has one.
-        place: Of a single box, its place in the drawing; -1 for a group.
-        view: Of a group that opens, the number of its own picture; -1 if it does not.
+    ``shares``: Of each group of boxes it stands for, the size, or how many where none has one.
+    ``place``: Of a single box, its place in the drawing; -1 for a group.
+    ``view``: Of a group that opens, the number of its own picture; -1 if it does not.
     """
 
     box: Box
@@ -61,7 +59,7 @@ def pictures(drawing: Drawing) -> list[Picture]:
         _group(boxes[start:stop], start, at + 1 if opens else -1)
         for at, (start, stop) in enumerate(runs)
     )
-    whole = Picture(groups, _joined(arrows, group_of))
+    whole = Picture(groups, _join_arrows(arrows, group_of))
     if not opens:
         return [whole]
     return [whole, *(_inside(singles, arrows, *run) for run in runs)]
@@ -93,7 +91,7 @@ def _span(start: int, stop: int) -> str:
     return f"{start + 1}\N{EN DASH}{stop}"
 
 
-def _joined(arrows: Sequence[Arrow], home: Sequence[int]) -> tuple[Arrow, ...]:
+def _join_arrows(arrows: Sequence[Arrow], home: Sequence[int]) -> tuple[Arrow, ...]:
     """Join the arrows between the same two items into one."""
     found: dict[tuple[int, int], Arrow] = {}
     for arrow in arrows:

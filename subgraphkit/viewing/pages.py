@@ -54,7 +54,7 @@ class Paged(ABC):
 def page(title: str, *sections: Section) -> str:
     """Return a whole page, to be written as UTF-8; it shows the same without its script, still."""
     script, style = _asset("page.js"), _asset("page.css")
-    sections = _scaled(sections)
+    sections = _scale_tables(sections)
     body = "".join(
         _section(section, at, _ROWS_WITHOUT_SCRIPT) for at, section in enumerate(sections)
     )
@@ -94,10 +94,10 @@ def fragment(*sections: Section) -> str:
 
     Tables have their first 20 rows, and drawings their first picture.
     """
-    return "".join(_section(one, -1, _ROWS_IN_A_FRAGMENT) for one in _scaled(sections))
+    return "".join(_section(one, -1, _ROWS_IN_A_FRAGMENT) for one in _scale_tables(sections))
 
 
-def _scaled(sections: Iterable[Section]) -> tuple[Section, ...]:
+def _scale_tables(sections: Iterable[Section]) -> tuple[Section, ...]:
     return tuple(one.scaled() if isinstance(one, Table) else one for one in sections)
 
 

@@ -45,7 +45,7 @@ def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
         progress = how
     elif isinstance(how, str) and how != "none":
         screen = Screen(stream if stream is not None else sys.stderr)
-        lines = _logged() if how == "log" else _written(screen)
+        lines = _log_lines() if how == "log" else _screen_lines(screen)
         progress = Progress(lines)
     else:
         progress = Progress(None if isinstance(how, str) else how)
@@ -73,15 +73,17 @@ class _Lines:
 
     def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
         self._wait, self._write, self._phase = wait, write, ""
-        self._written, self._lock, self._is_open = time.monotonic(), threading.Lock(), True
+        self._screen_lines, self._lock, self._is_open = time.monotonic(), threading.Lock(), True
 
     def __call__(self, event: ProgressEvent) -> None:
         with self._lock:
             now = time.monotonic()
             is_new, self._phase = event.phase != self._phase, event.phase
-            is_due = now - self._written >= self._wait or (is_new and self._wait < _LINE_SECONDS)
+            is_due = now - self._screen_lines >= self._wait or (
+                is_new and self._wait < _LINE_SECONDS
+            )
             if is_due and self._is_open:
-                self._written = now
+                self._screen_lines = now
                 self._write(event)
 
     def close(self) -> None:
@@ -90,7 +92,7 @@ class _Lines:
             self._write(None)
 
 
-def _logged() -> _Lines:
+def _log_lines() -> _Lines:
     def write(event: ProgressEvent | None) -> None:
         if event is not None:
             _logger.info("%s", _line(event))
@@ -98,7 +100,7 @@ def _logged() -> _Lines:
     return _Lines(_LINE_SECONDS, write)
 
 
-def _written(screen: Screen) -> _Lines:
+def _screen_lines(screen: Screen) -> _Lines:
     drawn = screen.is_terminal
 
     def write(event: ProgressEvent | None) -> None:

@@ -87,7 +87,7 @@ class Table:
             power = next((one for one in powers if max(sizes, default=1) >= one), min(powers))
             for at in ours:
                 heads[at] = heads[at].removesuffix(unit) + powers[power]
-                cells[at] = tuple(_divided(one, power) for one in cells[at])
+                cells[at] = tuple(_divide(one, power) for one in cells[at])
         names = dict(zip(self.columns, heads, strict=True))
         bars = [names.get(one, one) for one in self.bars]
         return replace(self, columns=heads, rows=list(zip(*cells, strict=True)), bars=bars)
@@ -194,7 +194,7 @@ def lines_of(sections: Iterable[Section], width: int | None = None) -> list[str]
     return lines[1:]
 
 
-def _divided(cell: Cell, power: float) -> Cell:
+def _divide(cell: Cell, power: float) -> Cell:
     return cell / power if isinstance(cell, int | float) else cell
 
 

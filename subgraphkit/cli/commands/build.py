@@ -47,7 +47,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             report.note(f"wrote {bundle}")
     finally:
         compiled.close()
-    for one in _refused(compiled):
+    for one in _refused_engines(compiled):
         report.note(f"{one.code}: {one.message}")
     lost = [row["subgraph"] for row in rows if row["engine"] == "not kept"]
     if lost and target is None:
@@ -67,10 +67,8 @@ def _bundle_to_write(arguments: Namespace) -> Path | None:
     bundle = Path(arguments.bundle)
     check_target(bundle, overwrite=arguments.overwrite)
     if not os.path.isdir(bundle.absolute().parent):  # noqa: PTH112 (no name makes it raise)
-        raise usage_error(
-            f"the bundle cannot be written to {str(bundle)!r}: its folder is missing",
-            hint="Name a place in a folder that exists.",
-        )
+        problem = f"the bundle cannot be written to {str(bundle)!r}: its folder is missing"
+        raise usage_error(problem, hint="Name a place in a folder that exists.")
     return bundle
 
 
@@ -88,7 +86,7 @@ def _check_that_something_stays(settings: ResolvedConfig, *, is_written: bool) -
 def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, Any]]:
     partitioning = compiled.partitioning
     took = compiled.cache.proofs.seconds if compiled.cache is not None else {}
-    refused = {one.context["subgraph"]: one.message for one in _refused(compiled)}
+    refused = {one.context["subgraph"]: one.message for one in _refused_engines(compiled)}
     for subgraph, operator in zip(partitioning.subgraphs, compiled, strict=True):
         if not subgraph.outputs:
             continue  # nothing is made of what nobody reads
@@ -111,7 +109,7 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
         }
 
 
-def _refused(compiled: CompiledSubgraphs) -> list[CacheError]:
+def _refused_engines(compiled: CompiledSubgraphs) -> list[CacheError]:
     return [] if compiled.cache is None else [*compiled.cache.proofs.refused.values()]
 
 
@@ -126,10 +124,9 @@ def _engine(compiled: CompiledSubgraphs) -> bytes:
     engine = compiled[0].bare_engine()
     if engine is None:
         backend = compiled.partitioning.subgraphs[0].backend
-        raise usage_error(
-            f"backend {backend!r} has no single engine that tools of its library would take",
-            hint="Leave --engine out: what can be kept is kept for the next bind.",
-        )
+        problem = f"backend {backend!r} has no single engine that tools of its library would take"
+        hint = "Leave --engine out: what can be kept is kept for the next bind."
+        raise usage_error(problem, hint=hint)
     return engine
 
 

@@ -47,11 +47,11 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 def _list(store: EngineStore, report: CommandReport) -> ExitCode:
     entries = store.entries()
-    report.data["engines"] = [_described(entry) for entry in entries]
+    report.data["engines"] = [_describe(entry) for entry in entries]
     if entries:
         report.show(table(_COLUMNS, map(_row, reversed(entries)), give="model"))
     report.note(
-        f"{_counted(entries)} in {store.folder}, of {in_bytes(report.data['limit'])} at most"
+        f"{_count_and_size(entries)} in {store.folder}, of {in_bytes(report.data['limit'])} at most"
     )
     return ExitCode.OK
 
@@ -60,7 +60,7 @@ def _verify(store: EngineStore, report: CommandReport) -> ExitCode:
     entries = store.entries(deep=True)
     damaged = [entry for entry in entries if entry.problem]
     report.data["checked"] = len(entries)
-    report.data["damaged"] = [_described(entry) for entry in damaged]
+    report.data["damaged"] = [_describe(entry) for entry in damaged]
     if damaged:
         report.show(table("key problem", [(entry.digest, entry.problem) for entry in damaged]))
         report.note("A damaged engine is never used; it is compiled again when it is needed.")
@@ -100,16 +100,16 @@ def _clear(store: EngineStore, report: CommandReport, cache_dir: Path | None) ->
 def _remove(entries: Sequence[StoredEngine], store: EngineStore, report: CommandReport) -> ExitCode:
     for entry in entries:
         store.remove(entry.digest)
-    report.data["removed"] = [_described(entry) for entry in entries]
-    report.note(f"removed {_counted(entries)} from {store.folder}")
+    report.data["removed"] = [_describe(entry) for entry in entries]
+    report.note(f"removed {_count_and_size(entries)} from {store.folder}")
     return ExitCode.OK
 
 
-def _counted(entries: Sequence[StoredEngine]) -> str:
+def _count_and_size(entries: Sequence[StoredEngine]) -> str:
     return f"{counted(len(entries), 'engine')}, {in_bytes(sum(entry.size for entry in entries))},"
 
 
-def _described(entry: StoredEngine) -> dict[str, Any]:
+def _describe(entry: StoredEngine) -> dict[str, Any]:
     """Return an entry for programs; what a damaged one says of itself is not believed."""
     known = entry.description
     return {

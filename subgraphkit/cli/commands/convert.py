@@ -96,7 +96,7 @@ _LAYERS: Final = 10
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Carry it out."""
     model = load_as_told(arguments)
-    wanted = _wanted(arguments)
+    wanted = _precision_of(arguments)
     ranges = _ranges(arguments, model, report)
     bounds = {"max_error": arguments.max_error, "min_snr": arguments.min_snr}
     is_bounded = any(bound is not None for bound in bounds.values())
@@ -122,15 +122,15 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if accuracy is not None:
         _show_accuracy(accuracy, arguments, report)
         if not accuracy.meets(**bounds):
-            report.show(_missed(bounds))
+            report.show(_describe_miss(bounds))
             return ExitCode.CHECK_FAILED
     size = done.model.ByteSize()
-    report.keep(arguments.output, partial(_stored, done.model), f"{size:,} bytes: {{}}")
+    report.keep(arguments.output, partial(_encode_model, done.model), f"{size:,} bytes: {{}}")
     report.data |= {"output": str(arguments.output), "bytes": size}
     return ExitCode.OK
 
 
-def _wanted(arguments: Namespace) -> Precision:
+def _precision_of(arguments: Namespace) -> Precision:
     limits = {
         name: value
         for name in ("data_max", "max_reduction", "min_input_snr")
@@ -173,7 +173,7 @@ def _show_accuracy(accuracy: AccuracyReport, arguments: Namespace, report: Comma
         _warn(_overflowing(accuracy, arguments))
 
 
-def _missed(bounds: Mapping[str, float | None]) -> str:
+def _describe_miss(bounds: Mapping[str, float | None]) -> str:
     words = {"max_error": "an error of {:g} at most", "min_snr": "{:g} dB at least"}
     asked = [words[key].format(value) for key, value in bounds.items() if value is not None]
     missed = f"An output misses {' and '.join(asked)}; nothing stored."
@@ -237,7 +237,7 @@ def _session_settings(arguments: Namespace) -> dict[str, Any]:
     return {"backend": arguments.backend, "shapes": shapes, "options": arguments.options}
 
 
-def _stored(model: onnx.ModelProto) -> bytes:
+def _encode_model(model: onnx.ModelProto) -> bytes:
     if model.ByteSize() > _LARGEST_MESSAGE:
         sizes = f"{model.ByteSize()} bytes; a file of one part has {_LARGEST_MESSAGE} at most"
         hint = "Use subgraphkit.precision.rewrite with weights=, and store them beside."

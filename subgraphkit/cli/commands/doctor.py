@@ -57,7 +57,7 @@ _NO_MODULE: Final = re.compile(r"No module named '([^']+)'")
 _BROKEN: Final = frozenset({"SGK103", "SGK115", "SGK116", "SGK191", "SGK320", "SGK321"})
 _ABSENT: Final = frozenset({"SGK101", "SGK102", "SGK104", "SGK117"})
 _FALLBACK: Final = "the fallback"
-_MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
+MARKS: Final = {"ok": "ok", "warning": "WARN", "failure": "FAIL"}
 _PACKAGES: Final = (
     *("numpy", "onnx", "ml_dtypes", "networkx", "filelock", "platformdirs", "pluggy", "protobuf"),
     "onnxruntime",
@@ -276,7 +276,7 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
 
 def _check_of_extension(one: object) -> Check:
     """Return a finding of an extension; what is none is a finding too, and stops nothing."""
-    if isinstance(one, Check) and one.status in _MARKS:
+    if isinstance(one, Check) and one.status in MARKS:
         return one
     text = f"an extension found {one!r:.60}, expected a Check that is ok, a warning or a failure"
     return Check("extensions", "warning", text)
@@ -293,7 +293,7 @@ def _show(
         said = [row for row in resolved.as_table() if row[2] != "default"]
         if said:
             report.show(table("setting value layer location", said))
-    marked = [{**check, "result": _MARKS[check["status"]]} for check in checks]
+    marked = [{**check, "result": MARKS[check["status"]]} for check in checks]
     report.show(table("result check=name finding=text", marked))
     for name, trace in traces.items():
         report.show(paragraph(f"The last that was heard of backend {name}:\n{trace}"))

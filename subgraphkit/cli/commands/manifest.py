@@ -70,12 +70,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def _no_place(path: Path, problem: str) -> CallerError:
-    return CallerError(
-        "SGK332",
-        f"options cannot be written to {str(path)!r}: {problem}",
-        hint="The name belongs to what is written from the manifest; move a file of yours away.",
-        path=str(path),
-    )
+    text = f"options cannot be written to {str(path)!r}: {problem}"
+    hint = "The name belongs to what is written from the manifest; move a file of yours away."
+    return CallerError("SGK332", text, hint=hint, path=str(path))
 
 
 def add_words(parser: Parser) -> None:
@@ -95,10 +92,6 @@ def _folder_of(word: str) -> Path:
         return folder
     found = find_manifest(records[0].entry_point.partition(":")[0])
     if found is None:
-        raise CallerError(
-            "SGK242",
-            f"backend {word!r} has no manifest",
-            hint=f"Put a {MANIFEST_FILE} beside the __init__.py of its package.",
-            backend=word,
-        )
+        hint = f"Put a {MANIFEST_FILE} beside the __init__.py of its package."
+        raise CallerError("SGK242", f"backend {word!r} has no manifest", hint=hint, backend=word)
     return found.parent

@@ -25,7 +25,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         bound = bind_as_told(arguments, model, require=arguments.min_coverage)
         partitioning = partition(bound, dry_run=True)
         against = _other(model, arguments) if arguments.against else None
-    nodes = _named(partitioning, arguments.explain) if arguments.explain else []
+    nodes = _find_nodes(partitioning, arguments.explain) if arguments.explain else []
     moves = find_moves(partitioning, against) if against is not None else []
     report.data = _data(partitioning, arguments, nodes)
     if against is not None:
@@ -77,7 +77,7 @@ def _data(partitioning: Partitioning, arguments: Namespace, nodes: Sequence[int]
     return data
 
 
-def _named(partitioning: Partitioning, text: str) -> list[int]:
+def _find_nodes(partitioning: Partitioning, text: str) -> list[int]:
     """Find the nodes meant by a number, a name or an operator; ONNX names may be repeated."""
     listed = partitioning.graph.table
     names, operators = listed.names, listed.op_types

@@ -101,7 +101,7 @@ def _procedures(arguments: Namespace) -> dict[str, Any] | None:
     return {"port": arguments.grpc_port, "grpc_servicer_functions": [service]}
 
 
-def _named(text: str) -> tuple[str, str]:
+def _name_and_place(text: str) -> tuple[str, str]:
     if "=" not in text:
         return PurePath(text).stem, text
     form = "SPEC or NAME=SPEC without '/' in the name"
@@ -143,7 +143,7 @@ def add_words(parser: Parser) -> None:
         "deploy serve minilm=model.onnx other=bundle --port 9000 --max-batch 8",
     )
     purpose = f"{A_SPEC}; without NAME, it is named as its file"
-    parser.word("specs [NAME=]SPEC", purpose, _named, nargs="+", action=Merged)
+    parser.word("specs [NAME=]SPEC", purpose, _name_and_place, nargs="+", action=Merged)
     parser.word("--backend LIST", "backends of models that are no specs")
     parser.word("--engine", "what runs them", default="ray", choices=["ray"])
     parser.word(

@@ -15,7 +15,7 @@ _SETTINGS: Final = ("strict", "fold", "pin", "keep_off", "max_error")
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Carry it out."""
     target = arguments.output
-    spec = read_spec(arguments.model) if arguments.check else _made(arguments)
+    spec = read_spec(arguments.model) if arguments.check else _spec_of(arguments)
     report.data = {"spec": json.loads(spec.to_json()), "file": None, "checked": arguments.check}
     if arguments.check:
         with report.doing("opening"), spec.open(root=arguments.root) as session:
@@ -29,7 +29,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     return ExitCode.OK
 
 
-def _made(arguments: Namespace) -> SessionSpec:
+def _spec_of(arguments: Namespace) -> SessionSpec:
     said = {name: getattr(arguments, name) for name in _SETTINGS} | {
         "data_roots": arguments.data_root
     }

@@ -29,14 +29,10 @@ def distribution_of(name: str) -> str:
 def write_package(name: str, folder: Path) -> list[Path]:
     """Write a new backend's package; CallerError for its name (SGK330) or folder (SGK331)."""
     if problem := _objection(name):
-        raise CallerError(
-            "SGK330",
-            f"a new backend cannot be called {name!r}: {problem}",
-            hint="A name has up to 32 lower-case letters, digits and underscores, such as "
-            "'acme_npu'.",
-            name=name,
-        )
-    files = dict(_rendered(name))
+        text = f"a new backend cannot be called {name!r}: {problem}"
+        letters = "lower-case letters, digits and underscores, such as 'acme_npu'"
+        raise CallerError("SGK330", text, hint=f"A name has up to 32 {letters}.", name=name)
+    files = dict(_render_files(name))
     try:
         if folder.exists() and any(folder.iterdir()):
             raise _no_place(folder, "it is not empty")
@@ -63,7 +59,7 @@ def _words(name: str) -> dict[str, str]:
     }
 
 
-def _rendered(name: str) -> Iterator[tuple[Path, str]]:
+def _render_files(name: str) -> Iterator[tuple[Path, str]]:
     words = _words(name)
     for source in sorted(_TEMPLATE.rglob("*.txt")):
         path = source.relative_to(_TEMPLATE).with_suffix("")
@@ -86,9 +82,6 @@ def _objection(name: str) -> str:
 
 
 def _no_place(folder: Path, problem: str) -> CallerError:
-    return CallerError(
-        "SGK331",
-        f"a new backend cannot be written to {str(folder)!r}: {problem}",
-        hint="Name another folder: subgraphkit author new-backend NAME DIR.",
-        folder=str(folder),
-    )
+    text = f"a new backend cannot be written to {str(folder)!r}: {problem}"
+    hint = "Name another folder: subgraphkit author new-backend NAME DIR."
+    return CallerError("SGK331", text, hint=hint, folder=str(folder))

@@ -156,10 +156,8 @@ class OrtValue:
 
 def _require_host(device_type: str) -> None:
     if device_type != HOST:
-        raise no_equivalent(
-            f"memory on {device_type!r} that belongs to an OrtValue",
-            "Wrap an array that another library has there, with OrtValue.from_dlpack.",
-        )
+        instead = "Wrap an array that another library has there, with OrtValue.from_dlpack."
+        raise no_equivalent(f"memory on {device_type!r} that belongs to an OrtValue", instead)
 
 
 def unwrapped(value: Any) -> Any:

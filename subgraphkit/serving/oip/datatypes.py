@@ -61,7 +61,7 @@ def datatype_of(array: Any, where: str) -> str:
 def to_binary(array: Any, where: str) -> Any:
     """Return an array as binary data, if it can its own memory; else InputError (SGK344)."""
     if datatype_of(array, where) == "BYTES":
-        encoded = [_encoded(one, where) for one in np.asarray(array, object).flat]
+        encoded = [_encode(one, where) for one in np.asarray(array, object).flat]
         return b"".join(chain.from_iterable((LENGTH.pack(len(one)), one) for one in encoded))
     return np.asarray(array, array.dtype.newbyteorder("<"), order="C").reshape(-1).view(np.uint8)
 
@@ -72,7 +72,7 @@ def to_json(array: Any, where: str) -> msgspec.Raw:
     if datatype in BINARY_ONLY:
         refuse(f"{where} is {datatype}, which is not sent in JSON", hint, code="SGK344")
     if datatype == "BYTES":
-        encoded = [_encoded(one, where) for one in np.asarray(array, object).flat]
+        encoded = [_encode(one, where) for one in np.asarray(array, object).flat]
         try:
             return msgspec.Raw(msgspec.json.encode([str(one, "utf-8") for one in encoded]))
         except UnicodeDecodeError:
@@ -84,7 +84,7 @@ def to_json(array: Any, where: str) -> msgspec.Raw:
     return msgspec.Raw(b"[%b]" % b",".join(msgspec.json.encode(one)[1:-1] for one in pieces))
 
 
-def _encoded(one: Any, where: str) -> bytes:
+def _encode(one: Any, where: str) -> bytes:
     try:
         return one if isinstance(one, bytes) else str.encode(one)
     except (TypeError, UnicodeEncodeError):

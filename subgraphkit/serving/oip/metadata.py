@@ -32,15 +32,15 @@ def model_metadata(session: sk.Session, name: str, versions: Sequence[str] = ())
         "name": name,
         **({"versions": list(versions)} if versions else {}),
         "platform": "subgraphkit_onnx",
-        "inputs": [_described(one, "input") for one in session.get_inputs()],
-        "outputs": [_described(one, "output") for one in session.get_outputs()],
+        "inputs": [_describe_value(one, "input") for one in session.get_inputs()],
+        "outputs": [_describe_value(one, "output") for one in session.get_outputs()],
     }
 
 
 def model_configuration(session: sk.Session, name: str) -> dict[str, Any]:
     """Answer ``GET /v2/models/NAME/config``, the batch in its sizes; as ``model_metadata``."""
     said = model_metadata(session, name)
-    kinds = {kind: [_configured(one) for one in said[f"{kind}s"]] for kind in ("input", "output")}
+    kinds = {kind: [_configure(one) for one in said[f"{kind}s"]] for kind in ("input", "output")}
     return {"name": name, "platform": said["platform"], "max_batch_size": 0, **kinds}
 
 
@@ -55,7 +55,7 @@ def model_statistics(session: sk.Session, name: str, version: str) -> dict[str, 
     return {"model_stats": [one]}
 
 
-def _configured(described: Any) -> dict[str, Any]:
+def _configure(described: Any) -> dict[str, Any]:
     datatype = "STRING" if described["datatype"] == "BYTES" else described["datatype"]
     dims = [str(size) for size in described["shape"]]
     return {"name": described["name"], "data_type": f"TYPE_{datatype}", "dims": dims}
@@ -82,7 +82,7 @@ def failure_of(error: BaseException) -> tuple[int, str]:
     return error.context.get("status", status), str(error)
 
 
-def _described(one: Any, what: str) -> dict[str, Any]:
+def _describe_value(one: Any, what: str) -> dict[str, Any]:
     datatype = _OF_ONNX.get(one.type)
     if datatype is None:
         refuse(f"{what} {one.name!r} is a {one.type}; only tensors can travel", code="SGK344")

@@ -39,7 +39,7 @@ def configuration_of(
     session: sk.Session, name: str, *, max_batch: int, instances: int, device: str, delay_s: float
 ) -> str:
     """Return the configuration as text; CallerError (SGK345) for tensors Triton lacks."""
-    lines = [f"name: {_quoted(name)}", 'backend: "python"', f"max_batch_size: {max_batch}"]
+    lines = [f"name: {_quote(name)}", 'backend: "python"', f"max_batch_size: {max_batch}"]
     for kind, args in (("input", session.get_inputs()), ("output", session.get_outputs())):
         if not args:
             raise no_export(f"it has no {kind}s")
@@ -65,11 +65,11 @@ def _tensor(kind: str, one: Any, *, batched: bool, rank_known: bool) -> list[str
         raise no_export(f"{what} is a scalar, which Triton has not")
     reshape = "" if dims else " reshape: { shape: [ ] }"
     shape = ", ".join(map(str, dims or [1]))
-    body = f"name: {_quoted(one.name)} data_type: {_TYPES[one.type]} dims: [ {shape} ]{reshape}"
+    body = f"name: {_quote(one.name)} data_type: {_TYPES[one.type]} dims: [ {shape} ]{reshape}"
     return [f"{kind} [ {{ {body} }} ]"]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Write a text as protobuf's text format has it: bytes that are not plain as octal."""
     plain = frozenset(range(ord(" "), ord("~") + 1)) - frozenset(b'"\\')
     escaped = [chr(one) if one in plain else f"\\{one:03o}" for one in text.encode()]

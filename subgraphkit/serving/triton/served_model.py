@@ -70,7 +70,7 @@ class ServedModel:
         try:
             rows = self._run(names, feeds)
             return [
-                self._utils.InferenceResponse([*map(self._written, names, row)]) for row in rows
+                self._utils.InferenceResponse([*map(self._tensor_of, names, row)]) for row in rows
             ]
         except Exception as error:  # noqa: BLE001 (it is an answer)
             if len(feeds) > 1:
@@ -96,7 +96,7 @@ class ServedModel:
         except UnicodeDecodeError as error:
             refuse(f"input {tensor.name()!r} is not UTF-8, as strings of ONNX are: {error}")
 
-    def _written(self, name: str, result: Any) -> Any:
+    def _tensor_of(self, name: str, result: Any) -> Any:
         if name in self._strings:
             encoded = np.vectorize(str.encode, otypes=[object])(result)
             return self._utils.Tensor(name, encoded)

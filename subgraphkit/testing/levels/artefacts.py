@@ -45,7 +45,7 @@ def cases(_: Subject) -> Iterator[Case]:
     for name, damage in _DAMAGES.items():
         yield _case(f"damaged/{name}", partial(_with_blob, partial(_surviving, damage)))
     for name, text in graphs_of("networks").items():
-        yield _case(f"nets/{name}", partial(_net_restored, f"{name} {text}"))
+        yield _case(f"nets/{name}", partial(_restore_net, f"{name} {text}"))
     yield _case("fingerprint_in_another_process", _fingerprint)
 
 
@@ -93,7 +93,7 @@ def fingerprint_of(subject: Subject) -> str:
 
 
 @contextmanager
-def _restored(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
+def _restore(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
     """Restore an operator; close it at the end."""
     try:
         operator: Any = bench.claim.backend.deserialize(blob, bench.subgraph, bench.claim.context)
@@ -107,7 +107,7 @@ def _restored(bench: Workbench, blob: bytes) -> Iterator[Workbench]:
 
 
 def _runs(bench: Workbench, blob: bytes) -> Finding:
-    with _restored(bench, blob) as other:
+    with _restore(bench, blob) as other:
         for seed in range(2):
             other.check(seed, "restored")
     return PASSED
@@ -115,7 +115,7 @@ def _runs(bench: Workbench, blob: bytes) -> Finding:
 
 def _new_weights_after_restoring(bench: Workbench, blob: bytes) -> Finding:
     """A restored operator takes new weights and computes with them, or says that it cannot."""
-    with _restored(bench, blob) as other:
+    with _restore(bench, blob) as other:
         return new_weights(other)
 
 
@@ -134,7 +134,7 @@ def _foreign_weights(bench: Workbench, blob: bytes) -> Finding:
         constants[name] = Initializer(name, constants[name].type, partial(np.asarray, array))
     subgraph = replace(bench.subgraph, constants=constants)
     other = replace(bench.with_weights(weights), subgraph=subgraph)
-    with _restored(other, blob) as restored:
+    with _restore(other, blob) as restored:
         restored.check(0, "restored for other weights")
     return PASSED
 
@@ -142,7 +142,7 @@ def _foreign_weights(bench: Workbench, blob: bytes) -> Finding:
 NETS_HEADER: Final = '<ir_version: 10, opset_import: ["" : 21]>'
 
 
-def _net_restored(text: str, subject: Subject) -> Finding:
+def _restore_net(text: str, subject: Subject) -> Finding:
     """Every subgraph of a network comes back as it was compiled; libraries have lost some so."""
     bound = subject.bind(model_of(text, NETS_HEADER))
     with closing(compile_subgraphs(subject.partition(bound))) as compiled:
@@ -175,7 +175,7 @@ def _stored_while_in_use(bench: Workbench, _: bytes) -> Finding:
     return PASSED
 
 
-def _changed(blob: bytes, place: int) -> bytes:
+def _invert_bytes(blob: bytes, place: int) -> bytes:
     """Turn the bits of a few bytes over."""
     end = max(0, place) + _CHANGED
     stretch = bytes(byte ^ 0xFF for byte in blob[end - _CHANGED : end])
@@ -186,9 +186,9 @@ _DAMAGES: Final[dict[str, Callable[[bytes], bytes]]] = {
     "empty": lambda _: b"",
     "cut_short": lambda blob: blob[: len(blob) // 2],
     "another_file": lambda _: b"PK\x03\x04 this is no compiled subgraph" * 8,
-    "beginning_changed": lambda blob: _changed(blob, 0),
-    "middle_changed": lambda blob: _changed(blob, len(blob) // 2),
-    "end_changed": lambda blob: _changed(blob, len(blob) - _CHANGED),
+    "beginning_changed": lambda blob: _invert_bytes(blob, 0),
+    "middle_changed": lambda blob: _invert_bytes(blob, len(blob) // 2),
+    "end_changed": lambda blob: _invert_bytes(blob, len(blob) - _CHANGED),
 }
 
 
@@ -237,7 +237,7 @@ def _restored_as(bench: Workbench, engine: bytes | None) -> Finding | None:
     own = bench.operator.serialize()
     for blob, what in ((own, "restored"), (engine, "in the place of the engine of other options")):
         if blob is not None:
-            with suppress(Stopped), _restored(bench, blob) as twin:  # it may refuse to be
+            with suppress(Stopped), _restore(bench, blob) as twin:  # it may refuse to be
                 found = bench.subject.judge.difference(right, twin.run(inputs))
                 if found is not None:
                     return found.said_of(what)

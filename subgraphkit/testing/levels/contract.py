@@ -128,12 +128,12 @@ def _properties(subject: Subject) -> Finding:
     wrong = [one for one in first if not isinstance(one, SubgraphProperty)]
     if wrong:
         return broken(f"properties() holds {wrong[0]!r:.80}, expected a SubgraphProperty")
-    if _share(first, second):
+    if _have_in_common(first, second):
         return broken("properties() returns the same instance twice; they keep state for a bind")
     return PASSED
 
 
-def _share(first: Iterable[object], second: Iterable[object]) -> bool:
+def _have_in_common(first: Iterable[object], second: Iterable[object]) -> bool:
     return not {id(one) for one in first}.isdisjoint(map(id, second))
 
 
@@ -143,7 +143,7 @@ def _instances_apart(subject: Subject) -> Finding:
     if first is second:
         return broken("building it twice gives one instance")
     owned = first.properties()
-    if _share(owned, second.properties()):
+    if _have_in_common(owned, second.properties()):
         return broken("two instances share a property")
     return PASSED if all(map(repr, (first, *owned))) else broken("repr() is empty")
 
@@ -151,7 +151,7 @@ def _instances_apart(subject: Subject) -> Finding:
 # -- the selector --------------------------------------------------------------------------------
 
 
-def _asked(subject: Subject) -> Iterator[tuple[SubgraphProperty, BoundGraph, list[Node]]]:
+def _nodes_to_ask(subject: Subject) -> Iterator[tuple[SubgraphProperty, BoundGraph, list[Node]]]:
     """Yield each property with each small model and the nodes it may be asked about."""
     heavy = [probe for probe in subject.claims if probe.variant.is_heavy]
     for probe in dict.fromkeys((*usual_models(), *heavy[:_MOST_ASKED])):
@@ -164,7 +164,7 @@ def _asked(subject: Subject) -> Iterator[tuple[SubgraphProperty, BoundGraph, lis
 
 def _answers(subject: Subject) -> Finding:
     """A selector answers yes, no or a refusal, and twice the same."""
-    for owner, graph, nodes in _asked(subject):
+    for owner, graph, nodes in _nodes_to_ask(subject):
         selector: Any = owner.create_selector(graph)
         if not isinstance(selector, SubgraphSelector):
             text = f"create_selector of {type(owner).__name__} returned {selector!r:.80}"
@@ -184,7 +184,7 @@ def _answers(subject: Subject) -> Finding:
 
 def _stateless(subject: Subject) -> Finding:
     """A selector that calls itself stateless asks the node alone."""
-    for owner, graph, nodes in _asked(subject):
+    for owner, graph, nodes in _nodes_to_ask(subject):
         selector = owner.create_selector(graph)
         if not selector.stateless:
             continue

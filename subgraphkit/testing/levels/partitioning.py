@@ -176,7 +176,7 @@ def _is_foreign(model: Any) -> bool:
 def _run_graph(edge_case: EdgeCase, model: Any, subject: Subject) -> Finding:
     feeds = edge_case.feeds(model)
     road = beside_foreign(subject.choice) if _is_foreign(model) else {}
-    found = _divided(subject, model, road)
+    found = _find_division_fault(subject, model, road)
     if found is not None:
         return found
     data = [(feeds, edge_case.results(model, feeds))]
@@ -186,7 +186,7 @@ def _run_graph(edge_case: EdgeCase, model: Any, subject: Subject) -> Finding:
     return found
 
 
-def _divided(subject: Subject, model: Any, road: Mapping[str, Any]) -> Finding | None:
+def _find_division_fault(subject: Subject, model: Any, road: Mapping[str, Any]) -> Finding | None:
     """Partition twice; return what is wrong with it."""
     try:
         first, second = (subject.partition(subject.bind(model, **road)) for _ in range(2))
@@ -224,14 +224,14 @@ def order_fault(partitioning: Partitioning) -> str:
 
 def _time(subject: Subject) -> Finding:
     """Eight times the nodes take about eight times as long."""
-    found = _timed(subject, None)
+    found = _time_chains(subject, None)
     if found.outcome is not Outcome.UNCLAIMED:
         return found
     substitution = substitution_of(subject)
-    return _timed(subject, substitution) if substitution else found
+    return _time_chains(subject, substitution) if substitution else found
 
 
-def _timed(subject: Subject, substitution: Substitution | None) -> Finding:
+def _time_chains(subject: Subject, substitution: Substitution | None) -> Finding:
     seconds: list[float] = []
     taken: tuple[str, ...] = ()
     lengths = (_SHORT, _LONG) if substitution is None else (_SHORT // _SHORTER, _LONG // _SHORTER)

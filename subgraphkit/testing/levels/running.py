@@ -66,7 +66,7 @@ def cases(subject: Subject) -> Iterable[Case]:
     missed = f"it made as much as {_COUNTS[1]} asks for, with {_LIMITS}"
     for name, text in graphs_of("sized by values").items():
         yield Case(f"L5/limits/{name}", partial(_failing, text, _COUNTS, missed, limits=_LIMITS))
-    yield Case("L5/processes/forked", _forked)
+    yield Case("L5/processes/forked", _run_forked)
     yield Case("L5/processes/spec", _opened_by_spec)
     yield from sweep_cases(subject)
     first = subject.seed * _RANDOM_GRAPHS
@@ -99,17 +99,17 @@ def _of_sizes(several: Sequence[Mapping[str, int]], text: str, subject: Subject)
     dims = _model(text).proto.graph.input[0].type.tensor_type.shape.dim
     shapes = [[sizes.get(dim.dim_param, dim.dim_value) for dim in dims] for sizes in several]
     drawn = [np.random.default_rng(seed).standard_normal(one) for seed, one in enumerate(shapes)]
-    return _fed(text, [{"x": one.astype(np.float32)} for one in drawn], subject)
+    return _feed_several(text, [{"x": one.astype(np.float32)} for one in drawn], subject)
 
 
 def _not_finite(text: str, subject: Subject) -> Finding:
     feeds = _model(text).feeds()
     feeds["x"].flat[:3] = np.nan, np.inf, -np.inf
     with np.errstate(invalid="ignore", over="ignore"):
-        return _fed(text, [feeds], subject)
+        return _feed_several(text, [feeds], subject)
 
 
-def _fed(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> Finding:
+def _feed_several(text: str, several: Sequence[Mapping[str, Any]], subject: Subject) -> Finding:
     """Run a model on several feeds, one after the other, in one session."""
 
     def check(opened: Opened) -> Finding | None:
@@ -136,13 +136,13 @@ def _failing(
         try:
             opened.session.run(None, wrong)
         except ExecutionError as error:
-            return found or _sent(error) or opened.fed_with(right)
+            return found or _pickle_fault(error) or opened.fed_with(right)
         return found or (broken(missed) if missed else None)
 
     return check_session(subject, model, check, **road)
 
 
-def _sent(error: SubgraphkitError) -> Finding | None:
+def _pickle_fault(error: SubgraphkitError) -> Finding | None:
     """Take an error apart and make it anew, as pickling does, without the bytes between."""
     try:
         arrived = copy.deepcopy(error)
@@ -155,19 +155,19 @@ def _sent(error: SubgraphkitError) -> Finding | None:
     return broken(f"{type(error).__name__} {said}")
 
 
-def _forked(subject: Subject) -> Finding:
+def _run_forked(subject: Subject) -> Finding:
     """A forked child runs a session of its parent, or says that it cannot (SGK127)."""
     if not hasattr(os, "fork"):
         return Finding(Outcome.SKIP, "this system does not fork")
 
     def check(opened: Opened) -> Finding | None:
         opened.run(opened.model.feeds())  # what starts at the first run is there now
-        return run_checks.in_a_forked_child(partial(_fed_or_refused, opened))
+        return run_checks.in_a_forked_child(partial(_feed_or_refuse, opened))
 
     return check_session(subject, model_taken(subject), check)
 
 
-def _fed_or_refused(opened: Opened) -> Finding | None:
+def _feed_or_refuse(opened: Opened) -> Finding | None:
     try:
         return opened.fed_with(opened.model.feeds(1))
     except CallerError as error:

@@ -67,7 +67,7 @@ def test_a_model_is_used_as_it_was_checked_though_the_bundle_is_replaced_meanwhi
         session.export("bundle")
         session.update_weights({"bias": np.array([100, 200], np.float32)})
         session.export("other")
-    real = BundleFiles._opened
+    real = BundleFiles._open
 
     def opened_once(self, name):
         file = real(self, name)
@@ -76,7 +76,7 @@ def test_a_model_is_used_as_it_was_checked_though_the_bundle_is_replaced_meanwhi
             Path("other").rename("bundle")
         return file
 
-    monkeypatch.setattr(BundleFiles, "_opened", opened_once)
+    monkeypatch.setattr(BundleFiles, "_open", opened_once)
     with sk.InferenceSession("bundle") as opened:
         np.testing.assert_array_equal(opened.run(None, {"x": x})[0], want)
 
