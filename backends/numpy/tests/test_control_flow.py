@@ -22,8 +22,10 @@ START, STEP = np.array([0, 10], np.float32), np.array([1, 2], np.float32)
 
 
 @pytest.mark.parametrize(("count", "go"), [(0, GO), (3, STOP)])
-def test_a_loop_that_never_runs_returns_its_state_and_empty_outputs(count, go):
-    last, collected = compile_model(parsed(SUMS))(np.array(count), go, START, STEP)
+@pytest.mark.parametrize("text", [SUMS, SUMS.replace("float[2] s", "float[] s")])
+def test_a_loop_that_never_runs_returns_its_state_and_empty_outputs(count, go, text):
+    text = text.replace("float[2] out", "float[] out")
+    last, collected = compile_model(parsed(text))(np.array(count), go, START, STEP)
     assert last.tolist() == [0, 10]
     assert not np.shares_memory(last, START)
     assert collected.shape == (0, 2)
@@ -52,7 +54,7 @@ def test_bodies_nest_and_capture_across_levels():
 
 def test_a_scan_may_run_backwards_along_any_axis():
     scan = """
-    g (float[2] start, float[2, 3] x) => (float[2] last, float[2, 3] all) {
+    g (float[2] start, float[2, n] x) => (float[2] last, float[2, n] all) {
       last, all = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
         scan_output_axes = [1], scan_output_directions = [1],
         body = b (float[2] s, float[2] e) => (float[2] s2, float[2] o) {
@@ -62,6 +64,8 @@ def test_a_scan_may_run_backwards_along_any_axis():
     }
     """
     x = np.array([[1, 2, 3], [10, 20, 30]], np.float32)
-    last, collected = compile_model(parsed(scan))(np.zeros(2, np.float32), x)
+    compiled = compile_model(parsed(scan))
+    assert compiled(np.zeros(2, np.float32), x[:, :0])[1].shape == (2, 0)
+    last, collected = compiled(np.zeros(2, np.float32), x)
     assert last.tolist() == [6, 60]
     assert collected.tolist() == [[6, 5, 3], [60, 50, 30]]

@@ -85,7 +85,8 @@ _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
 _LARGEST_FACTOR: Final = 64
 ENDS_ON_NOTHING: Final = frozenset(
-    {"Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN", "ReduceMean"}
+    {"Einsum", "GRU", "InstanceNormalization", "LSTM", "NegativeLogLikelihoodLoss", "RNN"}
+    | {"ReduceMean"}
 )
 """Operators that end the process where they are fed nothing, or make 0 of it."""
 FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
@@ -196,7 +197,8 @@ def _window(node: Node) -> str:
 
 
 def _mean(node: Node) -> str:
-    is_empty = 0 in (node.shape(0) or ()) and 0 not in (node.graph.shape(node.outputs[0]) or (0,))
+    made = node.graph.shape(node.outputs[0])
+    is_empty = 0 in (node.shape(0) or ()) and made is not None and 0 not in made
     return "the mean of nothing is 0" if is_empty else _int64_through_double(node)
 
 
@@ -216,6 +218,16 @@ def _scan(node: Node) -> str:
     body = node.bodies["body"]
     if any(getattr(body.types.get(name), "shape", None) is None for name in body.outputs):
         return "a body of which the rank of a result is not known before running"
+    return ""
+
+
+def _loop(node: Node) -> str:
+    body, carried = node.bodies["body"], max(len(node.inputs) - 2, 0)
+    collected = zip(body.outputs[1 + carried :], node.outputs[carried:], strict=False)
+    for inner, name in collected:
+        is_told = getattr(body.types.get(inner), "shape", None) is not None
+        if not is_told and len(node.graph.shape(name) or ()) > 1:
+            return "of a body that states no rank, results without rounds have one axis"
     return ""
 
 
@@ -354,11 +366,12 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("GRU", "LSTM"), _gates),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
+    "Loop": _loop,
     "MaxUnpool": _max_unpool,
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
-    "ReduceMean": _mean,
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "ReduceMean"), _mean),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
     "Resize": _resize,
     "Scan": _scan,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.types import TensorType
 from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
@@ -68,16 +67,14 @@ def loop(site: Site) -> Made:
 
 
 def _empty_outputs(site: Site, first: int) -> list[Array]:
-    """Return what collected outputs are if a body never runs, as far as its types tell."""
-    body = site.node.bodies["body"]
-    empty = []
-    for output in body.outputs[first:]:
-        type_ = body.types.get(output)
-        if isinstance(type_, TensorType) and type_.dtype:
-            dims = [dim if isinstance(dim, int) else 0 for dim in type_.shape or ()]
-            empty.append(np.empty((0, *dims), type_.dtype.numpy))
-        else:
-            empty.append(np.empty((0,), np.float32))
+    """Return what is collected at a time, as far as types tell, for bodies that never run."""
+    body, empty = site.node.bodies["body"], []
+    for place, output in enumerate(body.outputs[first:], first - (site.node.op_type == "Loop")):
+        type_, made = body.types.get(output), site.node.output_type(place)
+        dims, dtype = getattr(type_, "shape", None), getattr(type_, "dtype", None)
+        dims = (getattr(made, "shape", None) or ())[1:] if dims is None else dims
+        sizes = [dim if isinstance(dim, int) else 0 for dim in dims]
+        empty.append(np.empty(sizes, dtype.numpy if dtype else np.float32))
     return empty
 
 
@@ -96,8 +93,8 @@ class _Collected:
 
     def stacked(self, axes: Sequence[int]) -> list[Array]:
         return [
-            np.stack(values, axis) if values else nothing
-            for values, nothing, axis in zip(self.columns, self._empty, axes, strict=True)
+            np.stack(values, axis) if values else np.stack([one], axis).take([], axis)
+            for values, one, axis in zip(self.columns, self._empty, axes, strict=True)
         ]
 
 

@@ -7,6 +7,7 @@ no kernel here.
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -121,6 +122,10 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     if node.op_type == "GridSample":  # which has other words for its modes up to opset 19
         attributes["mode"] = _MODES.get(attributes["mode"], attributes["mode"])
         compute = _sampled(compute)
+    elif attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        compute = _cropped(compute)
+    elif node.op_type in {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}:
+        compute = _flattened(compute)
     dtypes = [site.output_dtype(index) for index in range(site.output_count)]
     if len(dtypes) == 1:
         dtype = dtypes[0]
@@ -141,6 +146,31 @@ def _sampled(compute: Callable[..., Any]) -> Callable[..., Any]:
         return (compute(*images, **how)[0][: len(inputs[0])],)
 
     return sample
+
+
+def _cropped(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the last element lie on the end of a region, and not by a last digit behind it."""
+
+    def resize(x: Any, roi: Any, scales: Any = None, sizes: Any = None, **how: Any) -> Any:
+        if sizes is not None and how.get("keep_aspect_ratio_policy") in {None, "stretch"}:
+            lengths = np.maximum([x.shape[axis] for axis in how.get("axes") or range(x.ndim)], 1)
+            scales, wanted, sizes = sizes / lengths, sizes, None
+            scales = np.where(scales * lengths < wanted, np.nextafter(scales, np.inf), scales)
+        return compute(x, roi, scales, sizes, **how)
+
+    return resize
+
+
+def _flattened(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Let one axis follow the classes, of a size that need not be found by dividing by nothing."""
+
+    def lose(x: Any, target: Any, *weight: Any, **how: Any) -> tuple[Any, ...]:
+        size = prod(target.shape[1:])
+        rows = x.reshape(*x.shape[:2], size), target.reshape(len(target), size)
+        shapes = (target.shape if how["reduction"] == "none" else ()), x.shape
+        return tuple(one.reshape(to) for one, to in zip(compute(*rows, *weight, **how), shapes))  # noqa: B905 (the last may not be wanted)
+
+    return lose
 
 
 def _floating(x: Any) -> tuple[Any, ...]:

@@ -192,7 +192,7 @@ def _plan(
 
 def _coordinates(length: int, size: int, scale: float, transformation: str) -> Array:
     y = np.arange(size, dtype=np.float64)
-    resized = scale * length
+    resized = size if isclose(scale * length, size) else scale * length
     is_one = size == 1 if transformation == "pytorch_half_pixel" else resized == 1
     if is_one and transformation in {"align_corners", "pytorch_half_pixel"}:
         return y
