@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from subgraphkit.ir import Graph, Node, Subgraph
+from subgraphkit.ir import Graph, Initializer, Node, Subgraph
 from subgraphkit.types import TensorType
 
 SAME_MEMORY: Final = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -76,15 +76,14 @@ def constant_bytes(subgraph: Subgraph, wanted: Callable[[Node, int], bool] | Non
         subgraph: The subgraph.
         wanted: Says whether the input of a node at a place counts; None for all.
     """
-    found = subgraph.constants
+    found: Mapping[str, Initializer] = subgraph.constants
     if wanted is not None:
-        names = {
-            name
+        found = {
+            name: found[name]
             for node in subgraph.members
             for place, name in enumerate(node.inputs)
             if name in found and wanted(node, place)
         }
-        return sum(found[name].type.nbytes or 0 for name in names)
     return sum(stored.type.nbytes or 0 for stored in found.values())
 
 

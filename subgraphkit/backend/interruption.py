@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -157,7 +158,8 @@ class _Striker:
     def strike(self) -> None:
         """Raise it, and again after a while if the thread goes on; nothing while it is closed."""
         if self._lock.acquire(blocking=False):
-            _Hush.install()
+            if getattr(sys.unraisablehook, "func", None) is not _pass_on_others:
+                sys.unraisablehook = partial(_pass_on_others, sys.unraisablehook)
             try:
                 _raise_in(self._thread, Interrupted)
                 _alarm.set(self, time.monotonic() + _AGAIN_SECONDS, self.strike)
@@ -189,20 +191,10 @@ def _settle() -> None:
             pass
 
 
-class _Hush:
-    """Stands in for ``sys.unraisablehook``, so that no interruption of ours is printed."""
-
-    def __init__(self, before: Callable[[Any], object]) -> None:
-        self._before = before
-
-    def __call__(self, dropped: Any) -> None:
-        if dropped.exc_type is not Interrupted:
-            self._before(dropped)
-
-    @staticmethod
-    def install() -> None:
-        if not isinstance(sys.unraisablehook, _Hush):
-            sys.unraisablehook = _Hush(sys.unraisablehook)
+def _pass_on_others(before: Callable[[Any], object], dropped: Any) -> None:
+    """Stand in for ``sys.unraisablehook``, so that no interruption of ours is printed."""
+    if dropped.exc_type is not Interrupted:
+        before(dropped)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol
+from typing import Any, ClassVar, Final, Generic, Literal, Protocol, cast
 
 from typing_extensions import TypeVar
 
@@ -59,20 +59,12 @@ class PartitionSummary(Protocol):
         """
 
 
-def _no_options() -> Any:
-    return PlainOptions()
-
-
 def _no_bind(*_: Any) -> Any:
     raise LookupError("no fallback backend is available: the context is not that of a bind")
 
 
 def _no_partition(subgraph: Subgraph, _: object) -> Any:
     raise LookupError(f"subgraph {subgraph.id!r} is divided while it is compiled, and not before")
-
-
-def _no_folder() -> Path | None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +97,10 @@ class BindContext(Generic[OptionsT]):
         progress: Told how far ``create_operator`` is, and asked by it whether to stop.
     """
 
-    options: OptionsT = field(default_factory=_no_options)
+    options: OptionsT = field(default_factory=cast(Any, PlainOptions))
     compile: Callable[[Subgraph | PartitionSummary], SubgraphOperator] = _no_bind
     partition: "Callable[[Subgraph, Sequence[SubgraphProperty]], PartitionSummary]" = _no_partition
-    kept_folder: Callable[[], Path | None] = _no_folder
+    kept_folder: Callable[[], Path | None] = lambda: None
     reshape: Reshape = _no_bind
     threads: int | None = None
     shares_processors: bool = False

@@ -111,7 +111,10 @@ class BoundModel(BoundGraph):
             )
         if self.folding is None:
             return replace(self, outputs=tuple(outputs))
-        return self._folded(replace(self.folding.source, outputs=tuple(outputs)), self.folding)
+        source = replace(self.folding.source, outputs=tuple(outputs))
+        graph, folding = fold(source, self.folding.values, self.settings)
+        kept = {field.name: getattr(graph, field.name) for field in fields(BoundGraph)}
+        return replace(self, **kept, folding=folding)
 
     def refolded(
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
@@ -123,11 +126,6 @@ class BoundModel(BoundGraph):
         """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
         folder = self.settings.cache_dir
         return kept_folder(folder, unnumbered(backend)) if self.settings.cache else None
-
-    def _folded(self, source: BoundGraph, earlier: BoundFolding) -> Self:
-        graph, folding = fold(source, earlier.values, self.settings)
-        kept = {field.name: getattr(graph, field.name) for field in fields(BoundGraph)}
-        return replace(self, **kept, folding=folding)
 
 
 def bind(

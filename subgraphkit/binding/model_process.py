@@ -239,7 +239,7 @@ def _job(graph: Any) -> dict[str, Any]:
     }
 
 
-def described(graph: Any, backend: Backend) -> dict[str, Any]:
+def backend_recipe(graph: Any, backend: Backend) -> dict[str, Any]:
     """Return by what another process finds a backend, and its options; or BackendError (SGK137)."""
     name, kind = backend.name, type(backend)
     options = {

@@ -5,8 +5,9 @@ A size of 1 is right for a batch and for most of what has no windows. Where wind
 one input are doubled until every window fits and every step finds something to step to.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -152,21 +153,14 @@ def _choose_sizes(
             ones[one] = 1
             if axis > 0 or len(shape) == 1:  # the first of several is the batch
                 growing.setdefault(name, []).append(one)
-    for sizes in (ones, *_larger(ones, growing.values())) if ones else ():
+    # After 1, twice as much each time, of one input after the other.
+    larger = ({**ones, **dict.fromkeys(s, n)} for n in _TRIED for s in growing.values())
+    for sizes in chain((ones,), larger) if ones else ():
         known = {**sizes, **learned}
         whole = {name: _filled(name, shape, known) for name, shape in shapes.items()}
         if _works(bound, {**fixed, **whole}, max(sizes.values())):
             return sizes
     return ones
-
-
-def _larger(
-    ones: Mapping[str, int], growing: Collection[Sequence[str]]
-) -> Iterator[dict[str, int]]:
-    """Yield what is tried after 1: twice as much each time, of one input after the other."""
-    for size in _TRIED:
-        for slots in growing:
-            yield {**ones, **dict.fromkeys(slots, size)}
 
 
 def _works(bound: BoundModel, shapes: Mapping[str, Shape], largest: int) -> bool:

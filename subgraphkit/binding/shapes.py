@@ -258,14 +258,11 @@ def _require_bounded_work(
     node: Node, worked_in: Callable[[Node, Shape], int], limits: LoadLimits
 ) -> None:
     shape = node.shape(0)
-    if shape is None:
-        return
-    found = worked_in(node, shape)
-    if found <= limits.max_elements:
-        return
-    known = [elements(node.graph.shape(name)) for name in (*node.inputs, *node.outputs) if name]
-    if found > _AMPLE * sum(known):
-        limits.require("max_elements", found, f"what node {node.label} works in")
+    found = 0 if shape is None else worked_in(node, shape)
+    if found > limits.max_elements:
+        known = [elements(node.graph.shape(name)) for name in (*node.inputs, *node.outputs) if name]
+        if found > _AMPLE * sum(known):
+            limits.require("max_elements", found, f"what node {node.label} works in")
 
 
 def _along(stated: Iterable[int], rank: int, default: int = 1) -> list[int]:

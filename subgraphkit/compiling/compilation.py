@@ -18,7 +18,7 @@ from subgraphkit.boundary import pass_on, walking
 from subgraphkit.compiling.caching.engine_cache import EngineCache
 from subgraphkit.compiling.composition import CompiledSubgraphs, ComposedOperator, IdleOperator
 from subgraphkit.compiling.isolation import IsolatedOperator
-from subgraphkit.compiling.outcomes import attended, close_all, failure, given_back, tell_compiled
+from subgraphkit.compiling.outcomes import attend, close_all, failure, given_back, tell_compiled
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
 from subgraphkit.errors import (
     BackendError,
@@ -88,36 +88,31 @@ def _compiled_within_time(
     partitioning: Partitioning, progress: Progress | None, *, proves: bool
 ) -> CompiledSubgraphs:
     """Compile within the setting ``timeout_s``, and prove engines before it returns, if asked."""
-    setup = Setup.of(partitioning, progress)
-    with walking("compile", partitioning.graph.name, setup.progress.is_own):
-        return _attended(setup, proves=proves)
-
-
-def _attended(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
-    partitioning = setup.partitioning
-    _require_no_dry_run(partitioning)
-    shortfall = partitioning.shortfall()  # what is to be an error is one before the work
-    if partitioning.graph.settings.max_memory is not None:
-        reports.check_memory(partitioning)
-    compiled = attended(
-        lambda watched: _compiled(setup._replace(progress=watched), proves=proves),
-        setup.progress,
-        CompiledSubgraphs.close,
-        partitioning.graph.settings.timeout_s,
-    )
-    try:
-        if compiled.partitioning is not partitioning:
-            shortfall = compiled.partitioning.shortfall()
-        if shortfall is not None:
-            shortfall.report(partitioning)
-        count = len(compiled.operators)
-        setup.progress("compiling", count, count)
-    except BaseException:
-        compiled.close()
-        raise
-    if sum(one.type.nbytes or 0 for one in partitioning.graph.constants.values()) > _WORTH_GIVING:
-        give_back()
-    return compiled
+    setup, graph = Setup.of(partitioning, progress), partitioning.graph
+    with walking("compile", graph.name, setup.progress.is_own):
+        _require_no_dry_run(partitioning)
+        shortfall = partitioning.shortfall()  # what is to be an error is one before the work
+        if graph.settings.max_memory is not None:
+            reports.check_memory(partitioning)
+        compiled = attend(
+            lambda watched: _compiled(setup._replace(progress=watched), proves=proves),
+            setup.progress,
+            CompiledSubgraphs.close,
+            graph.settings.timeout_s,
+        )
+        try:
+            if compiled.partitioning is not partitioning:
+                shortfall = compiled.partitioning.shortfall()
+            if shortfall is not None:
+                shortfall.report(partitioning)
+            count = len(compiled.operators)
+            setup.progress("compiling", count, count)
+        except BaseException:
+            compiled.close()
+            raise
+        if sum(one.type.nbytes or 0 for one in graph.constants.values()) > _WORTH_GIVING:
+            give_back()
+        return compiled
 
 
 def _compiled(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
@@ -137,7 +132,7 @@ def _compiled(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
                 part.progress("compiling", place, len(current.subgraphs), subgraph.id)
             started = time.perf_counter()
             try:
-                operator, from_cache = part.obtained(subgraph, claim)
+                operator, from_cache = part.obtain(subgraph, claim)
             except (Unsupported, CompileError) as error:
                 before, current = current, given_back(current, place, error)
                 setup = setup._replace(partitioning=current)
@@ -181,7 +176,7 @@ def compile_subgraph(partitioning: Partitioning, subgraph: Subgraph) -> Subgraph
     """
     _require_no_dry_run(partitioning)
     claim = partitioning.claim_of(subgraph)
-    return Setup(partitioning, None, Progress()).obtained(subgraph, claim)[0]
+    return Setup(partitioning, None, Progress()).obtain(subgraph, claim)[0]
 
 
 def compile_elsewhere(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
@@ -251,11 +246,11 @@ class Setup(NamedTuple):
         """Whether there are other pools of threads, around the subgraphs or among them."""
         return self.shares_processors or self.partitioning.shares_processors
 
-    def obtained(self, subgraph: Subgraph, claim: Claim) -> tuple[SubgraphOperator, bool]:
+    def obtain(self, subgraph: Subgraph, claim: Claim) -> tuple[SubgraphOperator, bool]:
         """Return the operator of a subgraph, and whether it came from the cache."""
         if not subgraph.outputs:
             return IdleOperator(), False
-        compile_ = partial(self.compiled, subgraph, claim)
+        compile_ = partial(self.compile_region, subgraph, claim)
         if self.partitioning.graph.settings.isolates(claim.backend.name):
             operator = compile_()
             if not isinstance(operator, IsolatedOperator):
@@ -272,10 +267,10 @@ class Setup(NamedTuple):
             return compile_(), False
         return self.cache.obtain(subgraph, claim, compile_, self.context(claim))
 
-    def compiled(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+    def compile_region(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
         """Have a region compiled by the property that claimed it; else CompileError (SGK130)."""
         try:
-            return self._asked(subgraph, claim)
+            return self._ask(subgraph, claim)
         except (Unsupported, BackendError, OptionError, InvalidModelError):
             raise  # the last is of weights that cannot be read, which no backend can mend
         except BaseException as error:
@@ -287,11 +282,11 @@ class Setup(NamedTuple):
         """Have the fallback compile a region that another claimed; LookupError without one."""
         if claim.fallback is None:
             return claim.context.compile(subgraph)  # which says that there is none
-        operator = self._asked(subgraph, claim.fallback)
+        operator = self._ask(subgraph, claim.fallback)
         set_maker(operator, claim.fallback.backend.name)
         return operator
 
-    def _asked(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
+    def _ask(self, subgraph: Subgraph, claim: Claim) -> SubgraphOperator:
         if self.partitioning.graph.settings.isolates(claim.backend.name):
             how = {"shares": self.is_shared, "cached": self.cache is not None}
             demands = self.partitioning.constraints

@@ -35,7 +35,7 @@ from subgraphkit.partitioning import Claim, Partitioning
 from subgraphkit.partitioning.claiming.claim import Passes
 from subgraphkit.partitioning.claims import choose_claimants
 from subgraphkit.partitioning.constraints import ResolvedConstraints
-from subgraphkit.partitioning.division import claimed
+from subgraphkit.partitioning.division import claim_regions
 from subgraphkit.processes.shared_area import SharedArea
 
 _Tell = Callable[[Any], None]
@@ -80,7 +80,7 @@ class Workshop:
                 context = replace(claim.context, shares_processors=recipe["shares"])
                 operator = claim.backend.deserialize(engine.tobytes(), subgraph, context)
             else:
-                operator, restored = setup.on(subgraph).obtained(subgraph, claim)
+                operator, restored = setup.on(subgraph).obtain(subgraph, claim)
         self._count = number = self._count + 1
         self._operators[number] = operator
         became = ""
@@ -106,7 +106,7 @@ class Workshop:
         # which comes up again, where they are asked in earnest
         with suppress(Exception), _bounded_time(self._graph.settings.limits):
             claims = self._chosen(backends)
-            claimed(
+            claim_regions(
                 self._graph, claims, told=lambda one: progress("asking", 0, None, one.backend.name)
             )
 

@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit.backend.operator import SubgraphOperator, Traits, fill_buffers, set_maker
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding import BoundModel
-from subgraphkit.binding.model_process import ProcessEnded, described, with_last_words
+from subgraphkit.binding.model_process import ProcessEnded, backend_recipe, with_last_words
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim
@@ -48,7 +48,7 @@ class IsolatedOperator(SubgraphOperator):
         graph = cast("BoundModel", subgraph.graph)
         fields = ("id", "backend", "nodes", "inputs", "outputs", "property_name")
         self._recipe = {
-            "backend": described(graph, claim.backend),
+            "backend": backend_recipe(graph, claim.backend),
             "property": claim.property_name,
             "subgraph": {name: getattr(subgraph, name) for name in fields},
             "constants": list(subgraph.constants),

@@ -164,7 +164,7 @@ _PATIENCE_SECONDS: Final = 1.0
 _Result = TypeVar("_Result")
 
 
-def attended(
+def attend(
     work: Callable[[Progress], _Result],
     progress: Progress,
     release: Callable[[_Result], object],

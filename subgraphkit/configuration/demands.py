@@ -38,11 +38,15 @@ class Pin(NamedTuple):
 
 def pins(value: object) -> tuple[Pin, ...]:
     """Read ``Conv=numpy, #12=openvino``, or a mapping from nodes to backends; else ValueError."""
-    if isinstance(value, Mapping):
-        pairs = [(node, names) for node, given in value.items() for names in _several(given)]
-    else:
-        pairs = [item.rpartition("=")[::2] for item in read_list(value)]
+    pairs = [(node, name) for node, given in _pairs(value) for name in _several(given)]
     return tuple(_pin(node, backend) for node, backend in pairs)
+
+
+def _pairs(value: object) -> Iterable[tuple[object, object]]:
+    """Read ``name=value, ...``, or a mapping; ValueError for what is neither."""
+    if isinstance(value, Mapping):
+        return value.items()
+    return [item.rpartition("=")[::2] for item in read_list(value)]
 
 
 def _several(given: object) -> Iterable[object]:
@@ -62,10 +66,7 @@ def _pin(node: object, backend: object) -> Pin:
 
 def shares(value: object) -> Mapping[str, float]:
     """Read ``tvm=0.9, onednn=0.5``, or a mapping to shares from 0 to 1; else ValueError."""
-    if isinstance(value, Mapping):
-        pairs = list(value.items())
-    else:
-        pairs = [item.rpartition("=")[::2] for item in read_list(value)]
+    pairs = _pairs(value)
     try:
         found = {backend_name(backend): read_float(share) for backend, share in pairs}
     except ValueError:
@@ -91,14 +92,9 @@ def limits(value: object) -> LoadLimits:
         return value
     if isinstance(value, str) and value.strip() in {"unlimited", "default"}:
         return LoadLimits.unlimited() if value.strip() == "unlimited" else LoadLimits()
-    pairs: Iterable[tuple[object, object]] = ()
-    if isinstance(value, Mapping):
-        pairs = value.items()
-    elif isinstance(value, str):
-        pairs = [item.partition("=")[::2] for item in read_list(value)]
     names = [field.name for field in fields(LoadLimits)]
     try:
-        given = {str(name).strip(): read_bytes(one) for name, one in pairs}
+        given = {str(name).strip(): read_bytes(one) for name, one in _pairs(value)}
         if given.keys() <= set(names) and (given or not value) and isinstance(value, Mapping | str):
             return LoadLimits(**given)
     except (ConfigError, ValueError):

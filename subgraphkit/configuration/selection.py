@@ -121,30 +121,23 @@ def _numbered(choices: Iterable[BackendChoice], origin: str) -> Iterator[Backend
 
 
 def _choices(selection: Selection, origin: str) -> Iterable[BackendChoice]:
-    if isinstance(selection, str) and selection.lstrip().startswith("@"):
-        try:
-            yield BackendChoice(AUTO, plan=read_path(selection.strip()[1:]), origin=origin)
-        except ValueError as error:
-            raise messages.bad_selection(origin, "expected a file after '@'") from error
-    elif isinstance(selection, str):
-        yield from _TextReader(selection, origin).read()
-    elif _is_pair(selection):
-        yield _from_pair(selection, origin)
-    elif isinstance(selection, list | tuple):
-        for item in selection:
-            yield from _choices(item, origin)
-    elif isinstance(selection, BackendChoice):
-        yield selection
-    else:
-        yield _from_object(selection, origin)
-
-
-def _is_pair(item: object) -> bool:
-    return (
-        isinstance(item, tuple)
-        and len(item) == 2  # noqa: PLR2004 (a pair)
-        and isinstance(item[1], Mapping)
-    )
+    match selection:
+        case str() if selection.lstrip().startswith("@"):
+            try:
+                yield BackendChoice(AUTO, plan=read_path(selection.strip()[1:]), origin=origin)
+            except ValueError as error:
+                raise messages.bad_selection(origin, "expected a file after '@'") from error
+        case str():
+            yield from _TextReader(selection, origin).read()
+        case tuple((_, Mapping())):
+            yield _from_pair(selection, origin)
+        case list() | tuple():
+            for item in selection:
+                yield from _choices(item, origin)
+        case BackendChoice():
+            yield selection
+        case _:
+            yield _from_object(selection, origin)
 
 
 def _from_pair(pair: Any, origin: str) -> BackendChoice:

@@ -20,7 +20,7 @@ from subgraphkit.backend.hookspecs import (
     unknown_hooks,
 )
 from subgraphkit.backend.messages import mark_as_plugin_error, warn_user
-from subgraphkit.backend.progress import Progress, ProgressEvent
+from subgraphkit.backend.progress import Progress
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKEND_NAMES, EXTENSIONS_GROUP
@@ -224,12 +224,9 @@ class ExtensionManager:
         progress = Progress() if progress is None else progress
         if "model" in progress.facts:
             return progress
-        is_heard = self.implements("subgraphkit_progress")
-        told = self._tell_progress if is_heard else None
-        return Progress(told, progress, model=self.model, session=self.session)
-
-    def _tell_progress(self, event: ProgressEvent) -> None:
-        self.notify("subgraphkit_progress", event=event)
+        hook = "subgraphkit_progress"
+        tell = (lambda event: self.notify(hook, event=event)) if self.implements(hook) else None
+        return Progress(tell, progress, model=self.model, session=self.session)
 
     def _listeners(self, hook_name: str) -> tuple[tuple[_Source, Any], ...]:
         callers = self._callers

@@ -41,8 +41,7 @@ def unknown(
         "SGK102",
         f"unknown backend {name!r} (named by {origin}){guess}",
         hint=lines(
-            f"Installed:        {listed(usable)}",
-            "Every known name: subgraphkit list --all",
+            f"Installed:        {listed(usable)}", "Every known name: subgraphkit list --all"
         ),
         backend=name,
         is_likely_typo=bool(guess),
@@ -64,11 +63,7 @@ def unknown_distribution(
 
 
 def load_failed(
-    name: str,
-    provider: str,
-    entry_point: str,
-    problem: str,
-    install: Sequence[str] = (),
+    name: str, provider: str, entry_point: str, problem: str, install: Sequence[str] = ()
 ) -> BackendLoadError:
     """SGK103: installed, but importing, registering or building it failed."""
     return BackendLoadError(

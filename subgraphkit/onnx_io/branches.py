@@ -17,7 +17,7 @@ from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ
-from subgraphkit.onnx_io.protos import copy_fields, normal_domain, state_value
+from subgraphkit.onnx_io.protos import copy_fields, copy_of, normal_domain, state_value
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
 from subgraphkit.types import DataType, TensorType, ValueType
@@ -283,8 +283,7 @@ def _is_large(constant: Initializer) -> bool:
 
 
 def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
+    copy = copy_of(node)
     _rename(copy, names)
     return copy
 

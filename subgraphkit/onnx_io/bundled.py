@@ -16,7 +16,7 @@ import onnx
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, is_foreign
-from subgraphkit.onnx_io.protos import copy_fields, write_value_info
+from subgraphkit.onnx_io.protos import copy_fields, copy_of, write_value_info
 from subgraphkit.onnx_io.weights import IN_ENGINES
 from subgraphkit.onnx_io.writing import OnnxGraphWriter, reference_to, self_contained, tensor_of
 from subgraphkit.types import DataType
@@ -111,8 +111,7 @@ class _Writing:
         tensor = self._stated(value.t, constant)
         if tensor is value.t:
             return node
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
+        copy = copy_of(node)
         next(one for one in copy.attribute if one.name == "value").t.CopyFrom(tensor)
         return copy
 

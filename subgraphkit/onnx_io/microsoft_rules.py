@@ -61,8 +61,8 @@ def _in_channels_last(rule: Rule) -> Rule:
     return turned
 
 
-def _pooling(rule: Rule) -> Rule:
-    """Return the rule of a pooling operator that an attribute turns to channels that are last."""
+def _in_either_layout(rule: Rule) -> Rule:
+    """Return the rule of an operator that an attribute turns to channels that are last."""
     turned = _in_channels_last(rule)
     return lambda call: turned(call) if call.attribute("channels_last", 0) else rule(call)
 
@@ -236,7 +236,6 @@ def _tokens(call: Call) -> Types:
 
 
 _CONV: Final = as_standard("Conv", 11, slice(3))
-_QUANTIZED_CONV: Final = as_standard("QLinearConv", 10)
 
 _SAME_AS_FIRST: Final = (
     "BiasGelu", "BiasSoftmax", "FastGelu", "Gelu", "Inverse", "QLinearLeakyRelu", "QLinearSigmoid",
@@ -262,13 +261,9 @@ _RULES: Final[Mapping[str, Rule]] = {
     "NhwcMaxPool": _in_channels_last(as_standard("MaxPool", 12)),
     "QGemm": _dtype_of(_gemm(3), 8, otherwise=DataType.FLOAT),
     "QLinearAdd": as_standard("Add", 13, (0, 3)),
-    "QLinearAveragePool": _pooling(as_standard("AveragePool", 11, (0,))),
+    "QLinearAveragePool": _in_either_layout(as_standard("AveragePool", 11, (0,))),
     "QLinearConcat": as_standard("Concat", 13, slice(2, None, 3)),
-    "QLinearConv": lambda call: (
-        _in_channels_last(_QUANTIZED_CONV)
-        if call.attribute("channels_last", 0)
-        else _QUANTIZED_CONV
-    )(call),
+    "QLinearConv": _in_either_layout(as_standard("QLinearConv", 10)),
     "QLinearGlobalAveragePool": _global_average,
     "QLinearMul": as_standard("Mul", 13, (0, 3)),
     "QuantizeLinear": _quantized,

@@ -16,7 +16,7 @@ from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.attribute_rules import nodes_with_bodies
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, taken_out
-from subgraphkit.onnx_io.protos import ALIAS, normal_domain, without_alias
+from subgraphkit.onnx_io.protos import ALIAS, copy_of, normal_domain, without_alias
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, parse_model, read_model
 from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
@@ -69,8 +69,7 @@ def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
     ]
     if not raised:
         return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copy_of(model)
     for place, number, target in raised:
         copy.functions[place].opset_import[number].version = target
     return copy

@@ -101,11 +101,7 @@ def product(call: Call, left: Shape | None, right: Shape | None) -> Shape | None
     return shape_of(call.standard("MatMul", 13, _NOTHING, types, {})[0])
 
 
-def as_standard(
-    op_type: str,
-    version: int,
-    places: Sequence[int] | slice = slice(None),
-) -> Rule:
+def as_standard(op_type: str, version: int, places: Sequence[int] | slice = slice(None)) -> Rule:
     """Return the rule by which an operator has the output types of a standard one."""
 
     def rule(call: Call) -> Types:

@@ -17,7 +17,7 @@ from onnx import defs, helper, shape_inference
 from subgraphkit.onnx_io.attribute_rules import LazyAttributes, body_protos
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.operator_rules import STANDARD, WITHOUT_SHAPE, Call, Types
-from subgraphkit.onnx_io.protos import normal_domain, read_type, write_value_info
+from subgraphkit.onnx_io.protos import copy_of, normal_domain, read_type, write_value_info
 from subgraphkit.types import (
     DataType,
     OptionalType,
@@ -229,8 +229,7 @@ def corrected(node: onnx.NodeProto) -> onnx.NodeProto:
     """Write out the default of an attribute of STFT, which onnx's inference takes to be 0."""
     if node.op_type != "STFT" or node.domain or any(a.name == "onesided" for a in node.attribute):
         return node
-    stated = onnx.NodeProto()
-    stated.CopyFrom(node)
+    stated = copy_of(node)
     stated.attribute.append(helper.make_attribute("onesided", 1))
     return stated
 

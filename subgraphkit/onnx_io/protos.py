@@ -4,9 +4,10 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import onnx
+from google.protobuf.message import Message
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.types import (
@@ -23,6 +24,7 @@ from subgraphkit.types import (
 )
 
 _MOST_BYTES: Final = 2**63 - 1
+_Message = TypeVar("_Message", bound=Message)
 
 ALIAS: Final = "ai.onnx"
 """Another name of the default domain."""
@@ -35,14 +37,20 @@ def normal_domain(domain: str) -> str:
 
 def without_alias(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy whose nodes name the default domain as onnx's inference knows it."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = copy_of(model)
     stack = [copy.graph]
     while stack:
         for node in stack.pop().node:
             node.domain = normal_domain(node.domain)
             for attribute in node.attribute:
                 stack += [attribute.g, *attribute.graphs]
+    return copy
+
+
+def copy_of(message: _Message) -> _Message:
+    """Return a copy of a message, to be changed."""
+    copy: _Message = type(message)()
+    copy.CopyFrom(message)
     return copy
 
 

@@ -16,7 +16,7 @@ from subgraphkit.ir import Graph, Initializer
 from subgraphkit.ir.values import is_open
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, corrected, inferred
-from subgraphkit.onnx_io.protos import drop_notes, substitute_symbols, write_value_info
+from subgraphkit.onnx_io.protos import copy_of, drop_notes, substitute_symbols, write_value_info
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
@@ -290,7 +290,6 @@ def _substituted(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx
 
 
 def _with_sizes(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
-    copy = onnx.ValueInfoProto()
-    copy.CopyFrom(value)
+    copy = copy_of(value)
     substitute_symbols(copy.type, symbols)
     return copy

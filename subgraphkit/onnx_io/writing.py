@@ -10,7 +10,7 @@ from onnx import AttributeProto, numpy_helper
 
 from subgraphkit.ir import Initializer, Node, Subgraph, WeightsPlace
 from subgraphkit.onnx_io.attribute_rules import body_protos
-from subgraphkit.onnx_io.protos import drop_notes, state_value
+from subgraphkit.onnx_io.protos import copy_of, drop_notes, state_value
 from subgraphkit.types import DataType, TensorType
 
 _OLDEST_IR = 4
@@ -45,8 +45,7 @@ class OnnxGraphWriter:
         if stated is read or stated == read:
             return proto
         # A copy that it read in the model was left out.
-        renamed = onnx.NodeProto()
-        renamed.CopyFrom(proto)
+        renamed = copy_of(proto)
         del renamed.input[:]
         renamed.input.extend(read)
         return renamed
@@ -140,8 +139,7 @@ def self_contained(proto: onnx.NodeProto, node: Node) -> onnx.NodeProto:
     """
     if not _needs_changes(proto):
         return proto
-    copy = onnx.NodeProto()
-    copy.CopyFrom(proto)
+    copy = copy_of(proto)
     _take_in(copy, node)
     return copy
 

@@ -12,7 +12,7 @@ from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.property import BindContext, SubgraphProperty
 from subgraphkit.binding import BoundModel
-from subgraphkit.binding.model_process import ProcessEnded, described, with_last_words
+from subgraphkit.binding.model_process import ProcessEnded, backend_recipe, with_last_words
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import AUTO, BackendChoice
@@ -261,7 +261,7 @@ def _declared(claim: Claim, *names: str) -> list[Any]:
 # -- rehearsal of isolated backends ----------------------------------------------------------------
 
 
-def rehearsed(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str]) -> list[Claim]:
+def survivors(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str]) -> list[Claim]:
     """Return the claims of those who survive what they will be asked.
 
     Nothing is rehearsed unless an isolated backend among them asks its library. BackendError is for
@@ -296,7 +296,7 @@ def _rehearse(bound: BoundModel, claims: Sequence[Claim]) -> None:
     chosen = []
     for name, backend in backends.items():
         with nullcontext() if bound.settings.isolates(name) else suppress(BackendError):
-            chosen.append(described(bound, backend))
+            chosen.append(backend_recipe(bound, backend))
     heard: list[str] = []
     process = bound.process
     with process.lock:

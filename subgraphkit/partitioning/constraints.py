@@ -69,7 +69,7 @@ class ResolvedConstraints(NamedTuple):
 NO_DEMANDS: Final = ResolvedConstraints(MappingProxyType({}), MappingProxyType({}))
 
 
-def configured(settings: ResolvedConfig, given: Constraints | None) -> Constraints | None:
+def all_demands(settings: ResolvedConfig, given: Constraints | None) -> Constraints | None:
     """Add what the settings ``pin`` and ``keep_off`` demand to what a call demands, which wins."""
     if not (settings.pin or settings.keep_off) or not isinstance(given, Constraints | None):
         return given

@@ -17,12 +17,7 @@ from subgraphkit.errors import ConfigError, SubgraphkitError, UnclaimedNodesErro
 from subgraphkit.ir import Node
 from subgraphkit.partitioning.claiming.claim import Passes, claim_all
 from subgraphkit.partitioning.claiming.graph import PartitionState
-from subgraphkit.partitioning.claims import (
-    Claim,
-    choose_again,
-    choose_claimants,
-    rehearsed,
-)
+from subgraphkit.partitioning.claims import Claim, choose_again, choose_claimants, survivors
 from subgraphkit.partitioning.constraints import (
     NO_DEMANDS,
     Constraints,
@@ -33,7 +28,7 @@ from subgraphkit.partitioning.constraints import (
 from subgraphkit.partitioning.predictions import Predictions
 
 
-def divided(
+def divide_model(
     bound: BoundModel,
     settings: ResolvedConfig,
     demands: Constraints | None,
@@ -52,26 +47,26 @@ def divided(
     among = partial(costs.candidates, fallback=settings.fallback) if costs is not None else None
 
     def takes_all(claims: Sequence[Claim]) -> bool:
-        return not any(claimed(bound, claims)[0].free)
+        return not any(claim_regions(bound, claims)[0].free)
 
     choices = choose_claimants(
         bound, settings, takes_all, named=named, among=among, dry_run=dry_run
     )
     # a demand may name any of them, so then all are opened at once
     claims = next(choices) if demands is None else list(choices)[-1]
-    claims = rehearsed(bound, claims, named)
+    claims = survivors(bound, claims, named)
     names = tuple(dict.fromkeys(claim.backend.name for claim in claims))
     demanded = resolve_constraints(bound, demands, names)
-    found = claimed(bound, claims, demanded)
+    found = claim_regions(bound, claims, demanded)
     while _wants_more(found[0], costs) and (wider := next(choices, None)) is not None:
-        claims = rehearsed(bound, wider, named)
-        found = claimed(bound, claims, demanded)
+        claims = survivors(bound, wider, named)
+        found = claim_regions(bound, claims, demanded)
     if costs is not None:
         found = _weighed(bound, claims, found, costs)
     return *found, demanded
 
 
-def claimed(
+def claim_regions(
     bound: BoundModel,
     claims: Sequence[Claim],
     demanded: ResolvedConstraints = NO_DEMANDS,
@@ -94,12 +89,12 @@ def _weighed(
     """Give back small regions, or all to one backend, where what ``auto`` found is divided."""
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
         return found
-    best = claimed(bound, choose_again(bound, claims), costs=costs)
+    best = claim_regions(bound, choose_again(bound, claims), costs=costs)
     if any(best[0].free):  # what was given back nobody else takes
         best = found
     for name in dict.fromkeys(claim.backend.name for claim in claims):
         seconds = costs.total(best[0])
-        alone = claimed(bound, choose_again(bound, claims, name))
+        alone = claim_regions(bound, choose_again(bound, claims, name))
         takes_all = not any(alone[0].free) and _taking_part(alone[0]) == {name}
         predicted = costs.total(alone[0]) if takes_all and seconds is not None else None
         if predicted is not None and seconds is not None and predicted <= seconds:
@@ -176,7 +171,7 @@ def _takers(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> Ite
         with suppress(SubgraphkitError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             chosen = graph.settings.selecting(parse_selection(name, name), "call", name)
-            state, _, _ = divided(graph, chosen, None, named={}, dry_run=False)
+            state, _, _ = divide_model(graph, chosen, None, named={}, dry_run=False)
             if not any(state.free[node] for node in left):
                 yield name
 

@@ -20,17 +20,14 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import reports
 from subgraphkit.partitioning.claiming.claim import Passes, finish_all
 from subgraphkit.partitioning.claiming.graph import PartitionState
-from subgraphkit.partitioning.claims import (
-    Claim,
-    choose_claimants_within,
-)
+from subgraphkit.partitioning.claims import Claim, choose_claimants_within
 from subgraphkit.partitioning.constraints import (
     NO_DEMANDS,
     Constraints,
     ResolvedConstraints,
-    configured,
+    all_demands,
 )
-from subgraphkit.partitioning.division import claimed, divided, require_all_claimed
+from subgraphkit.partitioning.division import claim_regions, divide_model, require_all_claimed
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData, cut
 from subgraphkit.partitioning.placements import selected
 from subgraphkit.partitioning.plan_files import save_regions
@@ -314,10 +311,10 @@ def partition(
     with walking("partition", bound.name):
         settings, placement = selected(bound, backends, constraints)
         placed = placement.constraints(bound) if placement is not None else None
-        demands = placed or configured(settings, constraints)
+        demands = placed or all_demands(settings, constraints)
         named: dict[str, str] = {}
         with collector_paused():
-            state, passes, demanded = divided(
+            state, passes, demanded = divide_model(
                 bound, settings, demands, named=named, dry_run=dry_run
             )
             # nobody named those of a placement: what was measured is as asked
@@ -346,7 +343,7 @@ def partition_within(
     inside = within(bound, subgraph)
     claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        return _finished(*claimed(inside, claims, demanded), demanded, {})
+        return _finished(*claim_regions(inside, claims, demanded), demanded, {})
 
 
 def _finished(

@@ -15,18 +15,13 @@ from typing import Any, Final
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.layers import processor_name
-from subgraphkit.configuration.selection import (
-    AUTO,
-    NONE,
-    Selection,
-    parse_selection,
-)
+from subgraphkit.configuration.selection import AUTO, NONE, Selection, parse_selection
 from subgraphkit.errors import ConfigError, SubgraphkitError
 from subgraphkit.finding.catalogue import CATALOGUE, version_of
 from subgraphkit.finding.registry import find_record, probe_record
 from subgraphkit.ir.structure import NoKeyError, canonical
 from subgraphkit.logs import logger_of
-from subgraphkit.partitioning.constraints import Constraints, configured
+from subgraphkit.partitioning.constraints import Constraints, all_demands
 from subgraphkit.partitioning.plan_files import (
     Placement,
     plain_placement,
@@ -188,7 +183,7 @@ def selected(
     if backends is not None:
         origin = f"argument backend={backends!r}"
         settings = settings.selecting(parse_selection(backends, origin), "call", origin)
-    demanded = configured(settings, constraints) is not None
+    demanded = all_demands(settings, constraints) is not None
     named = next((one.plan for one in settings.backends if one.plan is not None), None)
     if demanded and named is not None:
         raise ConfigError(

@@ -24,7 +24,7 @@ from subgraphkit.errors import SubgraphkitError, SubgraphkitWarning, describe_ex
 from subgraphkit.finding.opening import load_in_turn
 from subgraphkit.logs import logger_of
 from subgraphkit.partitioning import Constraints, Partitioning, partition
-from subgraphkit.partitioning.constraints import configured
+from subgraphkit.partitioning.constraints import all_demands
 from subgraphkit.partitioning.placements import find_placement
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
@@ -72,7 +72,7 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
     """
     settings = bound.settings
     is_held_to = settings.require or settings.on_fallback == "error"
-    if is_held_to or configured(settings, constraints) is not None:
+    if is_held_to or all_demands(settings, constraints) is not None:
         _logger.info("what is demanded of the placement holds from the first run: nothing starts")
         return None
     placement = find_placement(bound, settings)
@@ -335,7 +335,5 @@ class ImprovingSession(Session):
             one.wait()
 
     @property
-    def _background(
-        self,
-    ) -> "list[BackgroundBuild | placing.tuning_child.BackgroundTuning]":
+    def _background(self) -> "list[BackgroundBuild | placing.tuning_child.BackgroundTuning]":
         return [one for one in (self._tuning, self._build) if one is not None]

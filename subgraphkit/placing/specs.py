@@ -20,7 +20,7 @@ from subgraphkit.finding.catalogue import declared_options
 from subgraphkit.loading import load
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints
-from subgraphkit.partitioning.constraints import configured, listed_selectors
+from subgraphkit.partitioning.constraints import all_demands, listed_selectors
 from subgraphkit.running.messages import ARGUMENTS, OPEN_A_FILE, foreign_argument, no_spec
 from subgraphkit.viewing.progress import ShownAs
 
@@ -189,7 +189,7 @@ def _settings(
 
 
 def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[str, Any]:
-    demands = configured(settings, constraints)
+    demands = all_demands(settings, constraints)
     if demands is None:
         return {}
     kept_off = [

@@ -18,7 +18,7 @@ from subgraphkit.errors import CallerError, describe_exception
 from subgraphkit.logs import logger_of
 from subgraphkit.onnx_io import Model
 from subgraphkit.partitioning import Constraints, Partitioning, partition
-from subgraphkit.partitioning.constraints import configured
+from subgraphkit.partitioning.constraints import all_demands
 from subgraphkit.partitioning.placements import find_placement
 from subgraphkit.partitioning.plan_files import Placement, placement_of
 from subgraphkit.placing.tuning import tune
@@ -43,7 +43,7 @@ def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     """
     settings = bound.settings
     is_open = settings.auto is not None and settings.auto.plan is None
-    if not is_open or settings.require or configured(settings, constraints) is not None:
+    if not is_open or settings.require or all_demands(settings, constraints) is not None:
         _logger.info("tune=%r measures for backend='auto' without demands alone", settings.tune)
         return "off"
     found = find_placement(bound, settings)

@@ -125,15 +125,19 @@ class Child:
         self._poll.register(self._pipe, select.POLLIN)
         self._pending = bytearray()
 
-    def call(
+    def call(self, function: Place, *plain: Any, **how: Any) -> Any:
+        """Call a function as ``reply`` does; return what it returns, or raise what it raised."""
+        return result_of(self.reply(function, *plain, **how))
+
+    def reply(
         self,
         function: Place,
         *plain: Any,
         timeout: float = math.inf,
         event: Callable[[Any], object] | None = None,
         look: Callable[[], object] = lambda: None,
-    ) -> Any:
-        """Call a function and return what it returns.
+    ) -> Mapping[str, Any]:
+        """Call a function; what it returned or raised comes out of ``result_of``.
 
         Args:
             function: It is given ``*plain``; before them, if there is ``event``, a function that
@@ -145,19 +149,7 @@ class Child:
 
         Raises:
             NoAnswer: The child went down, or kept silent for too long.
-            BaseException: What the function raised.
         """
-        return result_of(self.reply(function, *plain, timeout=timeout, event=event, look=look))
-
-    def reply(
-        self,
-        function: Place,
-        *plain: Any,
-        timeout: float,
-        event: Callable[[Any], object] | None = None,
-        look: Callable[[], object] = lambda: None,
-    ) -> Mapping[str, Any]:
-        """Call a function; what it returned or raised comes out of ``result_of``."""
         self._send({"call": place_of(function), "plain": plain, "tells": event is not None})
         while "event" in (reply := self._answer(timeout, look)):
             if event is not None:

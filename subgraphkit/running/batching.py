@@ -14,7 +14,7 @@ from subgraphkit.binding import BoundModel
 from subgraphkit.errors import CallerError, SubgraphkitError
 from subgraphkit.running.answering import Answering
 from subgraphkit.running.devices import is_on_device
-from subgraphkit.running.emission import picked
+from subgraphkit.running.emission import pick_results
 from subgraphkit.running.feeds import admit_input, check_names, places_of
 from subgraphkit.running.gate import start_over_in_children
 from subgraphkit.running.messages import check_count, check_seconds, not_batched
@@ -229,7 +229,7 @@ class Batcher:
             try:
                 results = self._session.run(None, one.feeds, timeout_s=one.timeout_s)
                 if one.places is not None:
-                    results = picked(results, one.places)
+                    results = pick_results(results, one.places)
             except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
                 one.future.set_exception(error)
             else:
@@ -255,7 +255,7 @@ class Batcher:
         except BaseException:  # noqa: BLE001 (it comes up again where it belongs)
             return False
         for one, mine in zip(requests, shares, strict=True):
-            one.future.set_result(mine if one.places is None else picked(mine, one.places))
+            one.future.set_result(mine if one.places is None else pick_results(mine, one.places))
         return True
 
 

@@ -150,21 +150,18 @@ def _write_inputs(writer: _Writer, plan: Plan, defaults: Mapping[str, Any]) -> N
     else:
         writer.line("    if feeds: check_names(feeds)")
     taken = taken_on_device(plan)
-    for number, name in enumerate(graph.inputs):
-        local = writer.local(name)
-        writer.names[f"admit{number}"] = admit_input(graph, name, on_device=name in taken)
-        writer.line(f"    {local} = feeds[{name!r}]")
+    for number, name in enumerate((*graph.inputs, *graph.defaults)):
+        local, fed, admit = writer.local(name), f"feeds[{name!r}]", f"admit{number}"
+        writer.names[admit] = admit_input(graph, name, on_device=name in taken)
+        if name in graph.defaults:
+            writer.names[f"default{number}"] = defaults[name]
+            otherwise = f"{name!r} in feeds else default{number}"
+            writer.line(f"    {local} = {admit}({fed}) if {otherwise}")
+            continue
+        writer.line(f"    {local} = {fed}")
         tests = _quick_tests(writer, local, graph.types.get(name))
         condition = f"if {' or '.join(tests)}: " if tests else ""
-        writer.line(f"    {condition}{local} = admit{number}({local})")
-    for number, name in enumerate(graph.defaults, len(graph.inputs)):
-        local = writer.local(name)
-        writer.names[f"default{number}"] = defaults[name]
-        writer.names[f"admit{number}"] = admit_input(graph, name, on_device=name in taken)
-        writer.line(
-            f"    {local} = admit{number}(feeds[{name!r}]) if {name!r} in feeds "
-            f"else default{number}"
-        )
+        writer.line(f"    {condition}{local} = {admit}({local})")
     _write_size_checks(writer, plan)
 
 
@@ -315,7 +312,7 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
-def picked(results: Sequence[Any], places: Sequence[int]) -> list[Any]:
+def pick_results(results: Sequence[Any], places: Sequence[int]) -> list[Any]:
     """Return results by place; one that is asked for twice is copied the second time."""
     seen: set[int] = set()
     chosen = []

@@ -11,7 +11,6 @@ from subgraphkit.compiling import close_all, compile_elsewhere
 from subgraphkit.errors import (
     ExecutionError,
     Fault,
-    InputError,
     InvalidModelError,
     SubgraphkitError,
     causes_of,
@@ -38,7 +37,11 @@ def movable(
     found = emitted.locate(error)
     if found is None:
         if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
-            raise _not_feeds(feeds) from error
+            raise unfit(
+                f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to "
+                "arrays",
+                hint='Pass a dict, such as {"x": array}.',
+            ) from error
         if isinstance(error, SubgraphkitError | Warning):
             raise error
         pass_on(error)
@@ -119,12 +122,4 @@ def _step_failed(
         "on_run_error='fallback' or leave the backend out of the list.",
         step=index,
         operator=step.operator,
-    )
-
-
-def _not_feeds(feeds: object) -> InputError:
-    """Word that feeds are no mapping (SGK145)."""
-    return unfit(
-        f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to arrays",
-        hint='Pass a dict, such as {"x": array}.',
     )

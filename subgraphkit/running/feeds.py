@@ -67,7 +67,7 @@ def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
         raise no_output(error.args[0], outputs) from None
 
 
-def described(kind: str, graph: BoundGraph, summary: str, state: str) -> str:
+def model_in_words(kind: str, graph: BoundGraph, summary: str, state: str) -> str:
     """Return a session in three lines: the model and who runs it, its inputs, its outputs.
 
     ``state``: A word to add, such as "closed", or nothing.
@@ -168,32 +168,22 @@ class SymbolCheck:
         """Check the admitted inputs; if strict, InputError (SGK140) if sizes of a name differ."""
         shapes = dict(zip(self._graph.inputs, (array.shape for array in arrays), strict=True))
         for symbol, places in tuple(self._symbols.items()):
-            first = places[0]
-            size = shapes[first[0]][first[1]]
-            for place in places[1:]:
-                if shapes[place[0]][place[1]] != size:
-                    self._differ(symbol, places, shapes, place)
-                    break
-
-    def _differ(
-        self,
-        symbol: str,
-        places: Sequence[tuple[str, int]],
-        shapes: Mapping[str, tuple[int, ...]],
-        second: tuple[str, int],
-    ) -> None:
-        (name, axis), (other, other_axis) = places[0], second
-        error = InputError(
-            "SGK140",
-            f"dimension {symbol!r} is {shapes[name][axis]} in input {name!r} (axis {axis}) but "
-            f"{shapes[other][other_axis]} in input {other!r} (axis {other_axis})",
-            hint="If they are different dimensions, bind with "
-            f"{renaming(self._graph, symbol, places)}.",
-        )
-        if self._graph.settings.strict:
-            raise error
-        self._symbols.pop(symbol, None)  # once is enough
-        warnings.warn(SubgraphkitWarning(str(error)), stacklevel=5)
+            (name, axis), size = places[0], shapes[places[0][0]][places[0][1]]
+            for other, at in places[1:]:
+                if shapes[other][at] == size:
+                    continue
+                error = InputError(
+                    "SGK140",
+                    f"dimension {symbol!r} is {size} in input {name!r} (axis {axis}) but "
+                    f"{shapes[other][at]} in input {other!r} (axis {at})",
+                    hint="If they are different dimensions, bind with "
+                    f"{renaming(self._graph, symbol, places)}.",
+                )
+                if self._graph.settings.strict:
+                    raise error
+                self._symbols.pop(symbol, None)  # once is enough
+                warnings.warn(SubgraphkitWarning(str(error)), stacklevel=4)
+                break
 
 
 def _admit_remote(admit: Admit, value: Any) -> Any:

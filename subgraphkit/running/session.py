@@ -19,9 +19,9 @@ from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import Plan, PlanSource, Step
 from subgraphkit.running.answering import Answering
 from subgraphkit.running.binding_io import IOBinding
-from subgraphkit.running.emission import picked
+from subgraphkit.running.emission import pick_results
 from subgraphkit.running.failures import fails_again, made_elsewhere, movable
-from subgraphkit.running.feeds import described, places_of
+from subgraphkit.running.feeds import model_in_words, places_of
 from subgraphkit.running.gate import Gate, follow, goes_on, run_forked
 from subgraphkit.running.messages import (
     OPEN_A_FILE,
@@ -143,7 +143,7 @@ class Session(Answering):
             if isinstance(results, ExecutionError):
                 self._move_to_fallback(results, input_feed)
                 return self.run(output_names, input_feed)
-        return results if places is None else picked(results, places)
+        return results if places is None else pick_results(results, places)
 
     def _run_plain(self, feeds: Any) -> list[Any] | ExecutionError:
         try:
@@ -332,7 +332,7 @@ class Session(Answering):
     def __repr__(self) -> str:
         """Render in three lines: the model and who runs it, inputs, outputs."""
         state = "closed" if self._closed else ""
-        return described(type(self).__name__, self.graph, self.partitioning.summary, state)
+        return model_in_words(type(self).__name__, self.graph, self.partitioning.summary, state)
 
     def _listen(self, recorder: "running.Recorder | None") -> Plan:
         def listen() -> Plan:

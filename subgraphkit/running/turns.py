@@ -46,20 +46,17 @@ class Turns:
             if self._watched and len(self._begun) < self._places:
                 self._changed.notify()
             wanted = not self._watched
-        if wanted:
-            self._begin_worker(future)
+        try:
+            if wanted:
+                self._pool.submit(self._work)
+        except RuntimeError:
+            future.cancel()
+            raise
         return future
 
     def shutdown(self, *, wait: bool) -> None:
         """Take nothing more; what came before is answered."""
         self._pool.shutdown(wait=wait)
-
-    def _begin_worker(self, future: Future[Any]) -> None:
-        try:
-            self._pool.submit(self._work)
-        except RuntimeError:
-            future.cancel()
-            raise
 
     def _work(self) -> None:
         """Do what waits, one after the other: another thread would have to wake up for each."""

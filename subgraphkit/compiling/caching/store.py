@@ -208,7 +208,7 @@ class EngineStore:
 
         Sizes and times are looked at, and no file is read. Returned are the bytes that still fit.
         """
-        found = self._without_left_overs(_LEFT_OVER_AFTER)
+        found = self.remove_left_overs()
         sizes: dict[str, int] = {}
         used: list[tuple[float, str]] = []
         for name, status in found.items():
@@ -226,12 +226,23 @@ class EngineStore:
                 _logger.info("engine %s is removed to make room", digest)
         return limit - total
 
-    def remove_left_overs(self, age: float = _LEFT_OVER_AFTER) -> None:
-        """Remove what writers that were killed have left.
+    def remove_left_overs(self, age: float = _LEFT_OVER_AFTER) -> dict[str, os.stat_result]:
+        """Remove what writers that were killed have left; return what stays.
 
         ``age``: Seconds since the last change, where nobody can tell whether the writer lives.
         """
-        self._without_left_overs(age)
+        found, latest, stays = self._scan(), time.time() - age, {}
+        for name, status in found.items():
+            digest, _, suffix = name.partition(".")
+            orphan = suffix == "engine" and f"{digest}.json" not in found
+            if remove_left_over(self.folder / name):
+                continue
+            if (orphan or suffix not in {"engine", "json"}) and status.st_mtime <= latest:
+                with contextlib.suppress(OSError):
+                    (self.folder / name).unlink()
+                    continue
+            stays[name] = status
+        return stays
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -250,21 +261,6 @@ class EngineStore:
         except OSError as error:
             raise messages.unusable(self.folder, "list", error) from error
         return found
-
-    def _without_left_overs(self, age: float) -> dict[str, os.stat_result]:
-        """Remove what is left over; return what stays."""
-        found, latest, stays = self._scan(), time.time() - age, {}
-        for name, status in found.items():
-            digest, _, suffix = name.partition(".")
-            orphan = suffix == "engine" and f"{digest}.json" not in found
-            if remove_left_over(self.folder / name):
-                continue
-            if (orphan or suffix not in {"engine", "json"}) and status.st_mtime <= latest:
-                with contextlib.suppress(OSError):
-                    (self.folder / name).unlink()
-                    continue
-            stays[name] = status
-        return stays
 
     def _describe(self, digest: str) -> Description:
         text = _read(self._path(digest, _DESCRIPTION), _LARGEST_DESCRIPTION)

@@ -111,10 +111,7 @@ def cycle_path(adjacency: Adjacency, home: Sequence[int], waiting: Sequence[int]
 
 
 def _find_gap(
-    adjacency: Adjacency,
-    region_of: Sequence[int],
-    region_count: int,
-    connected: Sequence[bool],
+    adjacency: Adjacency, region_of: Sequence[int], region_count: int, connected: Sequence[bool]
 ) -> Violation | None:
     if not any(connected):
         return None

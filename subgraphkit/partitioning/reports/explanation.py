@@ -242,9 +242,7 @@ def find_causes(
     return sorted(causes, key=lambda one: (-len(one.nodes), one.code, one.text))
 
 
-def refused_for_good(
-    partitioning: PartitioningData,
-) -> Iterator[tuple[int, Sequence[RefusedBy]]]:
+def refused_for_good(partitioning: PartitioningData) -> Iterator[tuple[int, Sequence[RefusedBy]]]:
     """Go through the refused nodes, with the refusals by backends they did not end on."""
     for node, refused in partitioning.refusals.items():
         home = partitioning.home_of(node).backend

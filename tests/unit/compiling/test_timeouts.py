@@ -12,7 +12,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.backend import Progress
 from subgraphkit.compiling import outcomes
-from subgraphkit.compiling.outcomes import attended
+from subgraphkit.compiling.outcomes import attend
 from subgraphkit.errors import CompileTimeoutError, ConfigError
 from tests.fakes import ReferenceOperator, backend_of, claiming
 from tests.interrupting import interrupt
@@ -52,15 +52,15 @@ def deaf():
 def test_what_the_work_returns_or_raises_is_returned_or_raised():
     names: list[str] = []
     assert (
-        attended(lambda _: names.append(threading.current_thread().name), Progress(), print) is None
+        attend(lambda _: names.append(threading.current_thread().name), Progress(), print) is None
     )
     assert names == ["subgraphkit compile"]
     with pytest.raises(ZeroDivisionError):
-        attended(lambda _: 1 // 0, Progress(), print)
+        attend(lambda _: 1 // 0, Progress(), print)
 
 
 def test_ctrl_c_is_heard_while_a_library_is_at_work_and_what_it_makes_is_released(deaf):
-    interrupt(lambda: attended(deaf, Progress(), deaf.release), 0.05)
+    interrupt(lambda: attend(deaf, Progress(), deaf.release), 0.05)
     assert deaf.progress.cancelled
     assert not deaf.released.is_set()
     deaf.allowed.set()
@@ -78,7 +78,7 @@ def test_another_thread_may_cancel_and_a_library_that_can_be_stopped_is(deaf):
 
     threading.Timer(0.05, lambda: whole.cancel(OSError("enough"))).start()
     with pytest.raises(OSError, match="enough"):
-        attended(work, whole, deaf.release)
+        attend(work, whole, deaf.release)
 
 
 def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf):
@@ -88,7 +88,7 @@ def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf):
         return deaf(progress)
 
     with pytest.raises(CompileTimeoutError, match="SGK135") as refusal:
-        attended(work, Progress(), deaf.release, 0.05)
+        attend(work, Progress(), deaf.release, 0.05)
     assert isinstance(refusal.value, TimeoutError)
     for words in ("timeout_s=0.05", "'tvm_1'", "backend 'tvm'", "1 of 3 done after 0."):
         assert words in refusal.value.message
