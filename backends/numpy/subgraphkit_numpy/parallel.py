@@ -285,7 +285,7 @@ class _Blas:
 
             found = threadpoolctl.ThreadpoolController().lib_controllers
             blas = [one for one in found if one.user_api == "blas"]
-            openmp = [one for one in blas if _is_openmp(one)]
+            openmp = [one for one in blas if getattr(one, "threading_layer", "") == "openmp"]
             self._libraries = openmp, [one for one in blas if one not in openmp]
         return self._libraries
 
@@ -310,10 +310,6 @@ class _Blas:
             self._users -= 1
             if not self._users:
                 _set(self.libraries[1], self._before)
-
-
-def _is_openmp(library: Any) -> bool:
-    return getattr(library, "threading_layer", None) == "openmp"
 
 
 def _set(libraries: Sequence[Any], counts: Iterable[int]) -> list[int]:

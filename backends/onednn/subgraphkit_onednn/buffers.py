@@ -37,7 +37,7 @@ def plan_places(lifetimes: Sequence[Lifetime]) -> tuple[dict[int, int], int]:
                 continue
             if offset + value.size <= start:
                 break
-            offset = max(offset, _rounded(start + other.size))
+            offset = max(offset, -(-(start + other.size) // ALIGNMENT) * ALIGNMENT)
         placed.append((offset, value))
         total = max(total, offset + value.size)
     return {value.number: offset for offset, value in placed}, total
@@ -54,7 +54,3 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return an array to be written to, which lies where kernels of any library like it best."""
     size = math.prod(shape) * dtype.itemsize
     return aligned_block(size).view(dtype).reshape(shape)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

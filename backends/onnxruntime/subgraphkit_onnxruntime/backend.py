@@ -111,6 +111,8 @@ class OnnxRuntimeProperty(SubgraphProperty):
             if not is_refusal(error):
                 raise
             raise _given_back(subgraph, error) from error
+        fed = f"what is fed to subgraph {subgraph.id!r} has no elements, or fewer than a window"
+        reason = f"{fed}, which ONNX Runtime does not compute"
         return OnnxRuntimeOperator(
             session,
             _types(claims, subgraph.inputs),
@@ -119,7 +121,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             settings,
             facts=_facts(session, subgraph, settings, profiling=bool(prefix)),
             profiled=partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
-            fallback=RegionFallback(subgraph, context.compile, _reason(subgraph)),
+            fallback=RegionFallback(subgraph, context.compile, reason),
         )
 
     def _session(
@@ -157,11 +159,6 @@ class OnnxRuntimeProperty(SubgraphProperty):
         if self._claims is None or self._claims.graph is not graph:
             self._claims = Claims(graph, self._settings)
         return self._claims
-
-
-def _reason(subgraph: Subgraph) -> str:
-    fed = f"what is fed to subgraph {subgraph.id!r} has no elements, or fewer than a window"
-    return f"{fed}, which ONNX Runtime does not compute"
 
 
 def _may_multiply_bytes(node: onnx.NodeProto) -> bool:

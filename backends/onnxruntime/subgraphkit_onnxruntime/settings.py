@@ -22,10 +22,6 @@ _CUDA: Final = "CUDAExecutionProvider"
 STREAM: Final = "user_compute_stream"
 DEFAULT_STREAM: Final = "1"
 
-_RECORD: Final = "session.record_ep_graph_assignment_info"
-
-_UNPACKED: Final = "session.disable_prepacking"
-
 _EXACT: Final = {"session.x64quantprecision": "1"}
 """Lets products of 8-bit numbers be exact. Without it, ONNX Runtime adds them up in 16 bits on x64
 processors that lack VNNI, and what does not fit is cut off. With VNNI it makes them slower."""
@@ -33,9 +29,7 @@ processors that lack VNNI, and what does not fit is cut off. With VNNI it makes 
 _LEVEL: Final = "session.qdq_matmulnbits_accuracy_level"
 """In what ONNX Runtime computes products with dequantized weights: by itself in 4, eight bits, to
 which it rounds the other factor too; in 1, fractions, unless the user says otherwise."""
-_EIGHT_BITS: Final = "4"
 
-_UNJOINED: Final = {"session.disable_quant_qdq": "1"}
 _LEFT_OUT: Final = "optimization.disable_specified_optimizers"
 _ROUGH: Final = "DoubleQDQPairsRemover;WeightBiasQuantization"
 """Makes one step of two sizes of step, and rounds weights and biases that are fractions."""
@@ -81,7 +75,7 @@ class SessionSettings:
     @property
     def rounds_factors(self) -> bool:
         """Whether the user wants fractions rounded where they meet dequantized weights."""
-        return self.config[_LEVEL] == _EIGHT_BITS
+        return self.config[_LEVEL] == "4"
 
     def for_pool(self, threads: int | None, *, shares_processors: bool) -> "SessionSettings":
         """Return the settings for sessions that may use so many threads.
@@ -108,7 +102,7 @@ class SessionSettings:
 
     def without_joining(self) -> "SessionSettings":
         """Return the settings for sessions that run quantized operators on fractions."""
-        return replace(self, config={**_UNJOINED, **self.config})
+        return replace(self, config={"session.disable_quant_qdq": "1", **self.config})
 
     def open(
         self,
@@ -122,7 +116,7 @@ class SessionSettings:
         A provider that does not load is a BackendUnavailableError (SGK104).
         """
         chosen = self._session_options()
-        chosen.add_session_config_entry(_RECORD, "1")
+        chosen.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if profile:
             chosen.enable_profiling = True
             chosen.profile_file_prefix = profile
@@ -153,7 +147,7 @@ class SessionSettings:
         chosen.log_severity_level = _SEVERITIES[options.log_level]
         chosen.enable_cpu_mem_arena = options.arena
         if not options.prepack:
-            chosen.add_session_config_entry(_UNPACKED, "1")
+            chosen.add_session_config_entry("session.disable_prepacking", "1")
         for key, value in self.config.items():
             chosen.add_session_config_entry(key, value)
         return chosen

@@ -36,7 +36,7 @@ from subgraphkit_tensorrt.library.flavours import (
 )
 from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
 from subgraphkit_tensorrt.lowering import identity, load_modules
-from subgraphkit_tensorrt.option_rules import check_agreement, foreign_option
+from subgraphkit_tensorrt.option_rules import check_agreement, foreign_option, unusable
 from subgraphkit_tensorrt.running.regions import restore
 from subgraphkit_tensorrt.selftest.checklist import checks
 
@@ -151,14 +151,9 @@ class TensorRTBackend(Backend[Options]):
     def _check_device(self) -> None:
         devices, index = self._found.machine.devices, self.option_values.device
         if devices and index >= len(devices):
-            raise OptionError(
-                "SGK112",
-                f"option 'device' of backend 'tensorrt' is {index}, expected a number below "
-                f"{len(devices)}: {', '.join(map(str, devices))}",
-                hint="CUDA_VISIBLE_DEVICES says which GPUs CUDA may see, and in which order.",
-                backend="tensorrt",
-                option="device",
-            )
+            known = f"a number below {len(devices)}: {', '.join(map(str, devices))}"
+            hint = "CUDA_VISIBLE_DEVICES says which GPUs CUDA may see, and in which order."
+            raise unusable("SGK112", "device", f"is {index}, expected {known}", hint)
         options = self.option_values
         problem = None if not devices else device_problem(self.library, devices[index], options)
         if problem is not None and not options.build_only:
@@ -177,26 +172,20 @@ class TensorRTBackend(Backend[Options]):
 def device_problem(library: Library, gpu: Gpu, options: Options) -> OptionError | None:
     """Say why a library cannot run on a GPU with these options (SGK156, SGK157); None if it can."""
     if options.precision == "fp8" and gpu.compute_capability < FP8_FROM:
-        return OptionError(
+        return unusable(
             "SGK157",
-            f"option 'precision' of backend 'tensorrt' is 'fp8', which {gpu} does not compute in; "
-            "GPUs of compute capability 8.9, 9.0 and newer do",
-            hint="Ask for int8, fp16 or bf16, or name another device.",
-            backend="tensorrt",
-            option="precision",
+            "precision",
+            f"is 'fp8', which {gpu} does not compute in; GPUs of compute capability 8.9, 9.0 and "
+            "newer do",
+            "Ask for int8, fp16 or bf16, or name another device.",
         )
     problem = kernels_problem(library, gpu)
     if not problem:
         return None
     title = f"{library.flavour.title} {library.capabilities.version}"
-    return OptionError(
-        "SGK156",
-        f"option 'device' of backend 'tensorrt' is {gpu.index}, where {title} cannot run: "
-        f"{problem}",
-        hint="Name another device, or install TensorRT itself.",
-        backend="tensorrt",
-        option="device",
-    )
+    hint = "Name another device, or install TensorRT itself."
+    problem = f"is {gpu.index}, where {title} cannot run: {problem}"
+    return unusable("SGK156", "device", problem, hint)
 
 
 class _Planner(TensorRTBackend):

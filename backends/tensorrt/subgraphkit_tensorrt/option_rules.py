@@ -50,6 +50,12 @@ def contradiction(message: str, hint: str, *options: str) -> OptionError:
     return OptionError("SGK161", message, hint=hint, backend="tensorrt", options=options)
 
 
+def unusable(code: str, option: str, problem: str, hint: str) -> OptionError:
+    """Build the error for an option that cannot be honoured; ``problem`` goes on with its name."""
+    message = f"option {option!r} of backend 'tensorrt' {problem}"
+    return OptionError(code, message, hint=hint, backend="tensorrt", option=option)
+
+
 def _dim_ranges(name: str, values: tuple[Any, ...]) -> tuple[Range, ...]:
     """Read one range, or several: ``1x8x32``, ``1|1x8x32``, ``(1, 8, 32)``, ``[1, (1, 8, 32)]``."""
     words = [word for value in values for word in _split_ranges(value)]

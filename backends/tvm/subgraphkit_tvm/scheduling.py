@@ -56,7 +56,8 @@ def _arranged(function: Any) -> Any:
     """Arrange one function; whatever a rule cannot be applied to stays as it is, right but slow."""
     try:
         schedule = tvm("s_tir").Schedule(function)
-        names = [schedule.get(block).name_hint for block in _blocks(schedule)]
+        blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
+        names = [schedule.get(block).name_hint for block in blocks]
     except Exception:  # noqa: BLE001 (not written in blocks; TVM has no narrower class)
         return function
     for name in names:
@@ -67,10 +68,6 @@ def _arranged(function: Any) -> Any:
             continue
         schedule = trial
     return schedule.mod["main"].with_attr(_MARK, 1)
-
-
-def _blocks(schedule: Any) -> list[Any]:
-    return list(schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
 def _axes(schedule: Any, block: Any) -> list[_Axis]:
@@ -89,16 +86,12 @@ def _axes(schedule: Any, block: Any) -> list[_Axis]:
     ]
 
 
-def _steps(axes: list[_Axis]) -> int:
-    return prod(axis.length for axis in axes)
-
-
 def _arrange(schedule: Any, block: Any) -> None:
     axes = _axes(schedule, block)
     spatial = [axis for axis in axes if axis.is_spatial]
     if not spatial:
         return
-    threads = _steps(axes) >= _WORTH_THREADS
+    threads = prod(axis.length for axis in axes) >= _WORTH_THREADS
     if len(spatial) == len(axes):
         _arrange_elementwise(schedule, spatial, threads=threads)
     elif spatial[-1].length >= _LEAST_LANES and len(schedule.get(block).writes) == 1:

@@ -55,13 +55,10 @@ class Lifetimes:
                 for origin in shared:
                     self._views.setdefault(origin, []).append(name)
         if step.entry.aliases and len(step.results) > 1:
-            self._entangle([name for name in step.results if name])
-
-    def _entangle(self, results: list[str]) -> None:
-        """Let the results of one step share memory with each other."""
-        for name in results:
-            self.origins[name] |= frozenset(results)
-            self._views.setdefault(name, []).extend(r for r in results if r != name)
+            results = [name for name in step.results if name]
+            for name in results:  # which may share memory with each other
+                self.origins[name] |= frozenset(results)
+                self._views.setdefault(name, []).extend(r for r in results if r != name)
 
     def dying(self, index: int) -> list[str]:
         """Return the values, in order, that nobody reads after a step, its own results included."""

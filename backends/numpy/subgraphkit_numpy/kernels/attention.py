@@ -55,11 +55,9 @@ def scores_of(q: Array, k: Array, scale: float) -> Array:
 # -- masks -----------------------------------------------------------------------------------------
 
 
-def _masked(
-    site: Site, mask: Array | None, bias: Array | None, sizes: tuple[int, int, int]
-) -> Array | None:
+def _masked(site: Site, mask: Array | None, bias: Array | None, q: Array, k: Array) -> Array | None:
     """Return what is added to scores, for a mask of any form and a bias; None for nothing."""
-    batch, queries, keys = sizes
+    batch, queries, keys = len(q), q.shape[2], k.shape[2]
     total = None
     if mask is not None:
         seen = _seen(mask, batch, queries, keys)
@@ -118,7 +116,7 @@ def attend_projected(
     q, k, v = (split_heads(x, heads) for x in np.split(projected, cuts, -1))
     if past is not None:
         k, v = (np.concatenate((widened(a), b), 2) for a, b in zip(past, (k, v), strict=True))
-    added = _masked(site, mask, bias, (len(q), q.shape[2], k.shape[2]))
+    added = _masked(site, mask, bias, q, k)
     y = _attended(q, k, v, added, site.attribute("scale", 0.0))[0].astype(dtype, copy=False)
     return y if site.output_count == 1 else (y, np.stack((k, v)).astype(dtype, copy=False))
 
@@ -136,7 +134,7 @@ def multi_head_attention(site: Site) -> Made:
         if past_key is not None and past_value is not None:
             k = np.concatenate((widened(past_key), k), 2)
             v = np.concatenate((widened(past_value), v), 2)
-        added = _masked(site, mask, bias, (len(q), q.shape[2], k.shape[2]))
+        added = _masked(site, mask, bias, q, k)
         y, scores = _attended(q, k, v, added, scale)
         found = (y, k, v, scores)[:count]
         results = tuple(result.astype(query.dtype, copy=False) for result in found)

@@ -246,7 +246,8 @@ def _rows(function: rows.RowBlock, x: Array, out: Array | None, *parameters: Any
 @kernel("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(site: Site) -> Made:
     """Normalise the sum of input, skip and bias; return the sum too if asked."""
-    epsilon, with_sum = site.attribute("epsilon", 1e-12), site.output_count > _SUM
+    epsilon, count = site.attribute("epsilon", 1e-12), site.output_count
+    with_sum = count > _SUM
     is_simple = site.node.op_type == "SkipSimplifiedLayerNormalization"
 
     def compute(x: Array, skip: Array, gamma: Array, *shifts: Array | None) -> Any:
@@ -261,11 +262,10 @@ def skip_layer_normalization(site: Site) -> Made:
             shift = None if beta is None else widened(beta)
             y = _rows(rows.layer_normalize, total, out, widened(gamma), shift, epsilon)
         y = y.astype(x.dtype, copy=False)
-        return (y, None, None, total.astype(x.dtype, copy=False)) if with_sum else y
+        if with_sum:
+            return y, None, None, total.astype(x.dtype, copy=False)
+        return (y, None, None)[:count] if count > 1 else y
 
-    if not with_sum and site.output_count > 1:
-        count = site.output_count - 1
-        return Kernel(lambda *values: (compute(*values), *(None,) * count), shares=True)
     return Kernel(compute, shares=True)
 
 

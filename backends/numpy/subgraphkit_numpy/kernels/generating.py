@@ -114,24 +114,17 @@ def window(site: Site) -> Made:
 
 
 @kernel("Dropout", until=11, aliases=True)
-def dropout(site: Site) -> Made:
-    """Return the input; models of these versions are in inference mode."""
-    if site.output_count == 1:
-        return Same()
-    # before version 10 the mask has the type of the data
-    mask_dtype = site.output_dtype(1) or np.dtype(np.bool_)
-    return lambda x: (x, np.ones(x.shape, dtype=mask_dtype))
-
-
 @kernel("Dropout", since=12, aliases=True, is_random=True)
-def dropout_with_mode(site: Site) -> Made:
-    """Return the input, or in training mode drop elements at random."""
+def dropout(site: Site) -> Made:
+    """Return the input; in training mode, which version 12 brought, drop elements at random."""
     mode = site.constant(2)
     if site.has(2) and (mode is None or bool(mode)):
         return reference_kernel(site)
     if site.output_count == 1:
         return Same()
-    return lambda x, *_: (x, np.ones(x.shape, dtype=np.bool_))
+    # before version 10 the mask has the type of the data
+    mask_dtype = site.output_dtype(1) or np.dtype(np.bool_)
+    return lambda x, *_: (x, np.ones(x.shape, dtype=mask_dtype))
 
 
 def _generator(site: Site) -> "Callable[[], np.random.Generator]":

@@ -65,10 +65,8 @@ def quantize_linear(site: Site) -> Made:
     axis, dtype = site.attribute("axis", 1), site.output_dtype()
 
     def compute(x: Array, scale: Array, zero: Array | None = None) -> Array:
-        scale, zero = (
-            _spread(scale, x.shape, axis),
-            None if zero is None else _spread(zero, x.shape, axis),
-        )
+        scale = _spread(scale, x.shape, axis)
+        zero = None if zero is None else _spread(zero, x.shape, axis)
         return quantized(x.astype(np.float32) / scale.astype(np.float32), zero, dtype)
 
     return compute
@@ -131,11 +129,6 @@ def _multiple(factors: tuple[Array, Array], scales: list[Array], zeros: list[Arr
     return a * b * ratio + zeros[2]
 
 
-def _table(dtype: np.dtype[Any]) -> Array:
-    """Return every byte, in the order of its bits."""
-    return np.arange(_BYTE + 1, dtype=np.uint8).view(dtype)
-
-
 def _translated(x: Array, table: Array) -> Array:
     return table.take(x.view(np.uint8))
 
@@ -145,7 +138,8 @@ def _requantized(
     x_zero: Array | None, y_scale: Array, y_zero: Array | None = None,
 ) -> Array:  # fmt: skip
     """Return for every byte the byte that stands for a function of what it stands for."""
-    y = function(dequantized(_table(dtype), x_scale.reshape(()), x_zero))
+    every = np.arange(_BYTE + 1, dtype=np.uint8).view(dtype)  # in the order of bits
+    y = function(dequantized(every, x_scale.reshape(()), x_zero))
     return quantized(y / y_scale.reshape(()), y_zero, dtype)
 
 

@@ -68,17 +68,12 @@ def _with_sizes(x: Array, axes: Iterable[int] | None, sizes: Iterable[int]) -> S
 
 
 def _pad(site: Site, values: Values) -> Sequence[int]:
-    x = values[0]
-    pads = _value(values, 1)
-    amounts: Sequence[int] = site.ints("pads") or site.ints("paddings") or ()
-    if pads is not None:
-        amounts = _ints(pads)
-    axes = _value(values, 3)
+    x, pads, axes = values[0], _value(values, 1), _value(values, 3)
+    stated = site.ints("pads") or site.ints("paddings") or ()
+    amounts = stated if pads is None else _ints(pads)
     along = list(range(x.ndim)) if axes is None else _ints(axes)
-    dims = list(x.shape)
-    for place, axis in enumerate(along):
-        dims[axis] = max(0, dims[axis] + amounts[place] + amounts[place + len(along)])
-    return dims
+    ends = zip(along, amounts, amounts[len(along) :], strict=False)
+    return _with_sizes(x, along, [max(0, x.shape[axis] + a + b) for axis, a, b in ends])
 
 
 def _resize(site: Site, values: Values) -> Sequence[int]:

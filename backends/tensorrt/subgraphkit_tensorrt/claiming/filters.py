@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend import Answer, BindContext, Refusal, options_of
-from subgraphkit.errors import CompileError, OptionError
+from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit.storing import Answers, Passing
 from subgraphkit_tensorrt.backend_options import Options
@@ -17,6 +17,7 @@ from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER, listening, tail
 from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered
+from subgraphkit_tensorrt.option_rules import unusable
 from subgraphkit_tensorrt.rules.judged_node import plain
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
@@ -214,11 +215,6 @@ def _load(trt: Any, path: str) -> None:
     if handle is not None:
         return
     _LOADED.discard((id(trt), path))
-    raise OptionError(
-        "SGK167",
-        f"option 'plugin_libraries' of backend 'tensorrt' names {path!r}, which TensorRT cannot "
-        f"load: {said or 'it gave no reason'}",
-        hint="It has to be built against this version of TensorRT, and to export its creators.",
-        backend="tensorrt",
-        option="plugin_libraries",
-    )
+    problem = f"names {path!r}, which TensorRT cannot load: {said or 'it gave no reason'}"
+    hint = "It has to be built against this version of TensorRT, and to export its creators."
+    raise unusable("SGK167", "plugin_libraries", problem, hint)

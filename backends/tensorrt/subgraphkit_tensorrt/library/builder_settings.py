@@ -11,6 +11,7 @@ from typing import Any, Final
 from subgraphkit.backend import OptionMapping, did_you_mean
 from subgraphkit.errors import CompileError, OptionError
 from subgraphkit_tensorrt.library.logger import listening, tail
+from subgraphkit_tensorrt.option_rules import unusable
 
 _PROPERTY: Final = "IBuilderConfig"
 _FLAG: Final = "BuilderFlag"
@@ -64,19 +65,18 @@ def put(config: Any, attribute: str, value: Any, option: str) -> None:
         try:
             setattr(config, attribute, value)
         except TypeError as error:
-            raise unusable(
+            raise _ignored(
                 f"this library does not take {option}={value}", " ".join(str(error).split())
             ) from error
     found = getattr(config, attribute)
     if found != value or any("unsupported" in line for line in lines):
-        raise unusable(
+        raise _ignored(
             f"this library does not take {option}={getattr(value, 'name', value)}",
             f"It said:\n{tail(lines)}" if lines else f"It made {found} of it.",
         )
 
 
-def unusable(problem: str, hint: str) -> CompileError:
-    """Build the error for a setting that the library does not honour (SGK173)."""
+def _ignored(problem: str, hint: str) -> CompileError:
     return CompileError("SGK173", f"backend 'tensorrt': {problem}", backend="tensorrt", hint=hint)
 
 
@@ -96,17 +96,13 @@ def _names(trt: Any) -> dict[str, str]:
 
 def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> Setting:
     if name in _OPTIONS:
-        text = f"option 'builder' of backend 'tensorrt' names {name!r}, which an option sets"
-        raise _refused("SGK161", text, f"Use the option {_OPTIONS[name]}.")
+        hint = f"Use the option {_OPTIONS[name]}."
+        raise unusable("SGK161", "builder", f"names {name!r}, which an option sets", hint)
     if name not in known or name in _KEPT:
         free = sorted(known.keys() - _KEPT - _OPTIONS.keys(), key=str.lower)
         what = "which the backend decides" if name in known else "which this library does not have"
-        raise _refused(
-            "SGK160",
-            f"option 'builder' of backend 'tensorrt' names {name!r}, {what}"
-            f"{did_you_mean(name, free)}",
-            f"It has: {', '.join(free)}.",
-        )
+        problem = f"names {name!r}, {what}{did_you_mean(name, free)}"
+        raise unusable("SGK160", "builder", problem, f"It has: {', '.join(free)}.")
     owner = known[name]
     if owner == _PROPERTY:
         return owner, name, _of_property(trt, name, value)
@@ -130,9 +126,5 @@ def _of_property(trt: Any, name: str, value: Any) -> Any:
 
 
 def _mistyped(name: str, value: Any, expected: str) -> OptionError:
-    text = f"option 'builder' of backend 'tensorrt' gives {name} the value {value!r}"
-    return _refused("SGK111", f"{text}, expected {expected}", "")
-
-
-def _refused(code: str, message: str, hint: str) -> OptionError:
-    return OptionError(code, message, hint=hint, backend="tensorrt", option="builder")
+    problem = f"gives {name} the value {value!r}, expected {expected}"
+    return unusable("SGK111", "builder", problem, "")

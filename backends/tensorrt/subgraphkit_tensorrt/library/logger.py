@@ -18,6 +18,7 @@ which it has many, are logged as information, and reach no terminal unless loggi
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from subgraphkit.errors import BackendError, CompileError, ExecutionError
@@ -64,10 +65,6 @@ def _tell(line: str) -> bool:
     return bool(hearing)
 
 
-_LOGGERS: Final[dict[int, tuple[Any, Any]]] = {}  # with the module, whose id would be given again
-_LOCK: Final = threading.Lock()
-
-
 def hear(severity: str, text: str) -> None:
     """Take one message of TensorRT; never raises.
 
@@ -85,18 +82,9 @@ def hear(severity: str, text: str) -> None:
         pass
 
 
+@cache
 def logger_for(trt: Any) -> Any:
-    """Return the one logger of this process for a TensorRT module, an ``ILogger``.
-
-    Thread-safety: may be called from any thread.
-    """
-    with _LOCK:
-        if id(trt) not in _LOGGERS:
-            _LOGGERS[id(trt)] = (trt, _make(trt))
-        return _LOGGERS[id(trt)][1]
-
-
-def _make(trt: Any) -> Any:
+    """Return the one logger of this process for a TensorRT module, an ``ILogger``."""
     names = {member: name for name, member in trt.ILogger.Severity.__members__.items()}
 
     class Listener(trt.ILogger):  # type: ignore[misc]  # known when it is imported

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import onnx
 
-from subgraphkit.errors import OptionError
 from subgraphkit.ir import Node
+from subgraphkit_tensorrt.option_rules import unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,9 @@ def load_modules(names: Iterable[str]) -> None:
         try:
             importlib.import_module(name)
         except Exception as error:
-            raise OptionError(
-                "SGK168",
-                f"option 'modules' of backend 'tensorrt' names {name!r}, which cannot be imported: "
-                f"{type(error).__name__}: {error}",
-                hint="Name a module that Python finds, such as 'mypackage.converters'.",
-                backend="tensorrt",
-                option="modules",
-            ) from error
+            problem = f"names {name!r}, which cannot be imported: {type(error).__name__}: {error}"
+            hint = "Name a module that Python finds, such as 'mypackage.converters'."
+            raise unusable("SGK168", "modules", problem, hint) from error
 
 
 class Namer:

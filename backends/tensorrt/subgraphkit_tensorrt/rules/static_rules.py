@@ -78,7 +78,10 @@ class Rules:
     def _of_operator(self, node: Node, around: tuple[str, ...]) -> Objections:
         operator = self.table.operators.get(node.op_type)
         yield self._of_name(node)
-        yield _of_opset(node, operator)
+        since = FIRST_OPSET if operator is None else operator.opset
+        if node.opset < since:
+            have = f"{node.op_type} of operator set {node.opset}"
+            yield Refusal("opset", f"{have}, TensorRT takes {since} and later")
         if operator is not None:
             yield self._of_element_types(node, operator)
             yield from operator.rules(JudgedNode(node, around))
@@ -113,14 +116,6 @@ class Rules:
                 if answer is not None:
                     return Refusal(answer.code, f"in {key}, {inner.label}: {answer.text}")
         return None
-
-
-def _of_opset(node: Node, operator: Operator | None) -> Refusal | None:
-    since = FIRST_OPSET if operator is None else operator.opset
-    if node.opset >= since:
-        return None
-    text = f"{node.op_type} of operator set {node.opset}, TensorRT takes {since} and later"
-    return Refusal("opset", text)
 
 
 def _typed(node: Node, what: str) -> Iterable[str]:

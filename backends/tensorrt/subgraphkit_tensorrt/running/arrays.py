@@ -101,7 +101,11 @@ class DeviceArray:
             raise BufferError("an array on the device is handed out without a copy or not at all")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"it is on {self._device.name}; numpy.asarray() copies to the host")
-        self._leave(_DEFAULT_STREAM if stream is None else stream)
+        stream = _DEFAULT_STREAM if stream is None else stream
+        reader = _LEGACY if stream in {-1, _DEFAULT_STREAM} else stream
+        if stream != -1:
+            self._order(reader)
+        self.block.streams.add(reader)
         return dlpack.export(
             self.address, self.shape, self.dtype, self.__dlpack_device__(), owner=self
         )
@@ -141,13 +145,6 @@ class DeviceArray:
     def __repr__(self) -> str:
         """Render as ``DeviceArray(float32[2, 3] on cuda:0)``."""
         return f"DeviceArray({self.dtype}{list(self.shape)} on {self._device.name})"
-
-    def _leave(self, stream: int) -> None:
-        """Order the stream of a reader behind the array, and the end of the array behind it."""
-        reader = _LEGACY if stream in {-1, _DEFAULT_STREAM} else stream
-        if stream != -1:
-            self._order(reader)
-        self.block.streams.add(reader)
 
     def _order(self, stream: int) -> None:
         """Order a stream, which may write to the array, behind whatever uses it by now."""

@@ -25,6 +25,8 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
     """Build plans if the shapes are known, or have to be."""
     options = context.options
     may_wait = options.allow_runtime_build and not options.build_only
+    # What does not fit these is for the user to mend.
+    states_ranges = options.dims or options.min_shapes or options.opt_shapes or options.max_shapes
     buckets = buckets_at_bind(subgraph, context)
     if buckets is None:
         if may_wait:
@@ -34,7 +36,7 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
         return [build_engine(subgraph, context, library, buckets)]
     except CompileError as error:
         # Shapes may depend on elements of inputs, which are known when they are there.
-        if error.code == "SGK169" and may_wait and not _states_ranges(options):
+        if error.code == "SGK169" and may_wait and not states_ranges:
             return []
         raise
 
@@ -51,11 +53,6 @@ def _shapes_unknown(subgraph: Subgraph) -> CompileError:
         hint="Give the sizes of symbolic dimensions at bind, or their ranges with the option dims, "
         "such as dims={'batch': (1, 8, 32)}; or let the engine be built at the first run.",
     )
-
-
-def _states_ranges(options: Options) -> bool:
-    """Say whether options state ranges; what does not fit them is for the user to mend."""
-    return bool(options.dims or options.min_shapes or options.opt_shapes or options.max_shapes)
 
 
 def restore(

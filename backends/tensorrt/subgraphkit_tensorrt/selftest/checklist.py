@@ -43,10 +43,10 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
 """Name, what it needs, and what it tries."""
 
 _SECONDS: Final = 120.0
+_LONG: Final = ("perceptron", "every length", "light networks", "ResNet-50", "BERT")
 _MORE: Final = {
     "engine found again": 600.0,
-    **dict.fromkeys(("perceptron", "every length", "light networks"), 300.0),
-    **{name: 300.0 for name, _, _ in CHECKS if name.startswith(("ResNet-50", "BERT"))},
+    **{name: 300.0 for name, _, _ in CHECKS if name.startswith(_LONG)},
 }
 
 
