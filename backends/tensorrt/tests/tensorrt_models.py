@@ -1,6 +1,6 @@
 """Small models for building, and the library to build them with."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from subgraphkit.backend import BindContext
+from subgraphkit.backend import BindContext, Progress, ProgressEvent
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit_tensorrt.backend_options import Options
@@ -128,9 +128,10 @@ def build_engine(
     given: Mapping[str, Any],
     library: Library,
     ranges: Mapping[str, InputRange] | None = None,
+    listener: Callable[[ProgressEvent], object] | None = None,
 ) -> EnginePlan:
-    """Build the plan of a subgraph by options alone."""
-    context = context_of(subgraph.graph, given)
+    """Build the plan of a subgraph by options alone, and tell a listener how far that is."""
+    context = replace(context_of(subgraph.graph, given), progress=Progress(listener))
     wanted = buckets_at_bind(subgraph, given) if ranges is None else [ranges]
     if wanted is None:
         now = replace(context, options=replace(context.options, allow_runtime_build=False))

@@ -173,7 +173,6 @@ HERE = EngineOrigin("tensorrt;11.4.0;portable", "linux-x86_64-little", "subgraph
 
 @pytest.mark.parametrize(("other", "text"), [
     ("tensorrt_rtx;11.4.0;portable", "tensorrt 11.4.0 is in use"),
-    ("tensorrt;10.3.0;portable", "built by tensorrt 10.3.0"),
     ("tensorrt;11.4.0.107;portable", "built by tensorrt 11.4.0.107"),
     ("tensorrt;11.4.0;portable;0123", "plugin"),
     ("", "tensorrt 11.4.0 is in use"),

@@ -99,19 +99,13 @@ def test_a_listener_whose_base_was_not_initialised_is_refused():
         context.profiler = Forgetful()
 
 
-def test_new_memory_is_full_of_what_nobody_takes_for_a_result():
+def test_new_memory_is_full_of_what_nobody_takes_for_a_result_and_missed_when_it_was_freed():
     double = Double()
     cuda = Cuda(double.cuda)
     stream, address, target = cuda.create_stream(), cuda.allocate(4), np.zeros(1, np.float32)
     cuda.download(target.ctypes.data, address, 4, stream)
     cuda.wait_for_stream(stream)
     assert np.isnan(target[0])
-
-
-def test_memory_that_was_freed_is_missed():
-    double = Double()
-    cuda = Cuda(double.cuda)
-    stream, address, target = cuda.create_stream(), cuda.allocate(4), np.zeros(1, np.float32)
     cuda.free(address)
     cuda.download(target.ctypes.data, address, 4, stream)
     with pytest.raises(Exception, match="SGK174"):

@@ -38,7 +38,7 @@ def _without_equivalent(section):
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_the_table_of_a_peer_is_that_of_the_options(peer):
+def test_the_table_of_a_peer_is_that_of_the_options_and_settings(peer):
     listed = {ours: theirs.replace("`", "") for theirs, ours in ROW.findall(_section(PEERS[peer]))}
     assert listed == {
         name: option.elsewhere[peer] for name, option in TABLE.items() if peer in option.elsewhere
@@ -46,10 +46,7 @@ def test_the_table_of_a_peer_is_that_of_the_options(peer):
     for ours, theirs in listed.items():
         for name in theirs.split(", "):
             assert f" is {ours}=" in TensorRTBackend.foreign_option(name, "x")
-
-
-@pytest.mark.parametrize("peer", PEERS)
-def test_what_a_peer_sets_for_its_library_and_we_for_all_is_a_setting(peer):
+    # what a peer sets for its library, and we for all
     rows = SETTING.findall(_section(PEERS[peer]))
     assert rows
     assert {ours for _, ours in rows} <= set(SETTINGS)

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from dataclasses import replace
 
 import onnx
 import pytest
@@ -11,9 +10,7 @@ import pytest
 from backends.tensorrt.tests.tensorrt_models import (
     blocks,
     bound,
-    buckets_at_bind,
     build_engine,
-    context_of,
     cut,
     needs_rtx,
     options,
@@ -60,9 +57,7 @@ def test_the_phases_are_reported_with_how_much_of_the_outermost_is_done():
 def test_a_real_build_reports_all_of_its_way():
     seen: list[ProgressEvent] = []
     subgraph = cut(bound(blocks((5,))), 0)
-    asked = options(dims=RANGES)
-    context = replace(context_of(subgraph.graph, asked), progress=Progress(seen.append))
-    build.build_engine(subgraph, context, rtx(), buckets_at_bind(subgraph, asked) or [])
+    build_engine(subgraph, options(dims=RANGES), rtx(), listener=seen.append)
     assert len(seen) > 10
     assert {one.phase for one in seen} == {f"TensorRT builds {subgraph.id}"}
     done = [one.done for one in seen]
@@ -75,11 +70,8 @@ def test_a_listener_that_fails_stops_the_build_and_its_error_is_raised():
     def fail(event):
         raise MemoryError("in the callback")
 
-    subgraph = cut(bound(blocks((6,))), 0)
-    asked = options(dims=RANGES)
-    context = replace(context_of(subgraph.graph, asked), progress=Progress(fail))
     with pytest.raises(MemoryError, match="in the callback"):
-        build.build_engine(subgraph, context, rtx(), buckets_at_bind(subgraph, asked) or [])
+        build_engine(cut(bound(blocks((6,))), 0), options(dims=RANGES), rtx(), listener=fail)
 
 
 @needs_rtx
@@ -91,15 +83,12 @@ def test_ctrl_c_stops_a_build_and_leaves_the_process_usable():
             os.kill(os.getpid(), signal.SIGINT)
         told.append(event)
 
-    subgraph = whole_model("densenet121")
-    context = context_of(subgraph.graph, options())
-    listened = replace(context, progress=Progress(listen))
-    wanted = buckets_at_bind(subgraph, options()) or []
+    subgraph = whole(onnx.load(light_model_path("densenet121")))
     with heard():
         handler = signal.getsignal(signal.SIGINT)
         started = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            build.build_engine(subgraph, listened, rtx(), wanted)
+            build_engine(subgraph, options(), rtx(), listener=listen)
         assert time.monotonic() - started < 60
         assert signal.getsignal(signal.SIGINT) is handler
     assert told[-1].done < 100
@@ -120,7 +109,3 @@ def test_what_another_handler_of_ctrl_c_raises_stops_a_build():
         signal.signal(signal.SIGINT, before)
     with pytest.raises(SystemExit):
         progress.check()
-
-
-def whole_model(name):
-    return whole(onnx.load(light_model_path(name)))
