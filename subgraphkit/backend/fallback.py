@@ -10,9 +10,8 @@ from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import Dim, TensorType
 
-_WINDOWS: Final = frozenset(
-    {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv"}
-)
+_POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
+_WINDOWS: Final = _POOLS | {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}
 _EMPTYING: Final = frozenset((
     "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "NonMaxSuppression", "NonZero",
     "Range", "SequenceAt", "Slice", "TopK",
@@ -43,6 +42,13 @@ class RegionFallback:
         self._subgraph, self._compile, self._reason = subgraph, compile_region, reason
         self._lock = Lock()
         self._operator: SubgraphOperator | None = None
+        self._least = _least_size(subgraph.members) if self.has_open(_POOLS) else 1
+        self._axes = [
+            (place, axis)
+            for place, type_ in enumerate(subgraph.input_types if self._least > 1 else ())
+            for axis, size in enumerate(getattr(type_, "shape", None) or ())
+            if axis and not isinstance(size, int)
+        ]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Sequence[Any]:
         """Run on the fallback backend.
@@ -57,6 +63,13 @@ class RegionFallback:
             if not operator.traits.thread_safe:
                 return operator.run(inputs, outputs)
         return operator.run(inputs, outputs)
+
+    def falls_short(self, inputs: Sequence[Any]) -> bool:
+        """Say whether open axes that are fed, but the first, may be less than windows need.
+
+        Of less than a window some libraries make an element, where the next step is further away.
+        """
+        return any(inputs[place].shape[axis] < self._least for place, axis in self._axes)
 
     def may_help(self, inputs: Sequence[Any]) -> bool:
         """Say whether a failed run may be right elsewhere.
@@ -125,6 +138,23 @@ class RegionFallback:
         text = f"{self._reason}; such runs go to the fallback backend"
         warnings.warn(SubgraphkitWarning(text), stacklevel=6)
         return operator
+
+
+def _least_size(nodes: Sequence[Node]) -> int:
+    """Return how long axes have to be for windows that are one behind the other to find room."""
+    found: dict[int, int] = {}
+    for node in reversed(nodes):
+        least = max([1, *(found.get(one.id, 1) for one in node.consumers())])
+        if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
+            taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
+            ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)
+            steps, wide = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
+            rows = zip(taps, steps, wide, pads, pads[len(taps) :], strict=False)
+            known = [one for one in rows if isinstance(one[0], int)]
+            rooms = [(least - 1) * s + (k - 1) * d + 1 - low - high for k, s, d, low, high in known]
+            least = max(least, *rooms, 1)
+        found[node.id] = least
+    return max(found.values(), default=1)
 
 
 def _is_open(node: Node) -> bool:

@@ -104,7 +104,8 @@ class OnnxRuntimeOperator(SubgraphOperator):
     def run(
         self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, options: Any = None
     ) -> Sequence[Any]:
-        if self._ends_on_nothing and not all(getattr(one, "size", 1) for one in inputs):
+        is_empty = self._ends_on_nothing and not all(getattr(one, "size", 1) for one in inputs)
+        if is_empty or self._fallback.falls_short(inputs):
             return self._fallback.run(inputs, outputs)
         if self._strings:
             inputs = self._with_text(inputs)
