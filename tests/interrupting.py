@@ -39,7 +39,7 @@ def heard() -> Iterator[None]:
     """Let Ctrl-C through as in a command; what a shell starts in the background ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with interrupts.heard():
+        with interrupts.hear_interrupts():
             yield
     finally:
         signal.signal(signal.SIGINT, before)

@@ -20,7 +20,7 @@ import subgraphkit as sk
 from subgraphkit import viewing
 from subgraphkit.backend.contract import set_lack
 from subgraphkit.texts import counted
-from subgraphkit.viewing.drawing import drawn
+from subgraphkit.viewing.drawing import draw_pictures
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIGHT: Final = Path(onnx.backend.test.__file__).parent / "data" / "light"
@@ -279,7 +279,7 @@ def _areas(made: Any) -> str:
         for source, target, of in quotient.edges(data=True)
     ]
     drawing = viewing.Drawing(boxes, arrows)
-    ((_, picture),) = drawn(drawing)
+    ((_, picture),) = draw_pictures(drawing)
     return picture
 
 

@@ -212,7 +212,7 @@ def _proven_engines(plan: Plan) -> dict[str, bytes]:
         claim = partitioning.claim_of(step.subgraph)
         engine = _engine(partitioning, step, claim)
         if engine is not None:
-            restore = partial(restored, partitioning, claim, engine)
+            restore = partial(restore_engine, partitioning, claim, engine)
             keep = partial(engines.__setitem__, step.subgraph.id, engine)
             known = claim.backend, step.subgraph, step.operator
             check = came_back(claim.backend, restore)
@@ -221,7 +221,7 @@ def _proven_engines(plan: Plan) -> dict[str, bytes]:
     return engines
 
 
-def restored(
+def restore_engine(
     partitioning: Partitioning, claim: Claim, engine: bytes | memoryview, subgraph: Subgraph
 ) -> object:
     """Have an engine restored: what the backend makes of it, here or in the model's process."""

@@ -17,7 +17,7 @@ from subgraphkit.bundling.collecting import (
     check_options,
     compile_one,
     origin_here,
-    restored,
+    restore_engine,
     structure_of,
     with_carried_options,
 )
@@ -213,7 +213,7 @@ def _operators(partitioning: Partitioning, engines: _Engines) -> CompiledSubgrap
             claim = partitioning.claim_of(subgraph)
             if subgraph.id in engines:
                 # Let go of each as soon as the library has it.
-                restore = partial(restored, partitioning, claim, engines.pop(subgraph.id))
+                restore = partial(restore_engine, partitioning, claim, engines.pop(subgraph.id))
                 done.append(_restore(claim.backend, restore, subgraph))
             else:
                 if claim not in prepared:

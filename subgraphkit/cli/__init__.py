@@ -9,7 +9,7 @@ command by the hook ``subgraphkit_cli``: it adds a parser to ``subparsers`` and 
 import sys
 from collections.abc import Sequence
 
-from subgraphkit.cli.interrupts import heard, is_interrupt
+from subgraphkit.cli.interrupts import hear_interrupts, is_interrupt
 
 __all__ = ["main"]
 
@@ -20,7 +20,7 @@ _INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with heard():
+    with hear_interrupts():
         try:
             from subgraphkit.cli.dispatch import (  # noqa: PLC0415 (Ctrl-C is heard meanwhile)
                 carry_out,

@@ -13,7 +13,7 @@ _AGAIN_SECONDS: Final = 0.02
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
+def hear_interrupts() -> Iterator[None]:
     """Have Ctrl-C strike again where Python drops it: where it removes an object."""
     hook = sys.unraisablehook
 

@@ -198,7 +198,8 @@ class CommandReport:
         started = time.perf_counter()
         settings = import_module("subgraphkit.configuration.config").resolve()
         how = settings.progress if settings.sources["progress"][0] != "default" else "auto"
-        with import_module("subgraphkit.viewing.progress").shown(how, sys.stderr) as progress:
+        viewing = import_module("subgraphkit.viewing.progress")
+        with viewing.show_progress(how, sys.stderr) as progress:
             progress(what, 0)
             yield progress
         self.seconds[what] = time.perf_counter() - started

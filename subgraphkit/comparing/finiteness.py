@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.binding import BoundModel, bind
-from subgraphkit.comparing.verification import admitted, selection_of
+from subgraphkit.comparing.verification import admit_inputs, selection_of
 from subgraphkit.ir import Node
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.running import Session
@@ -93,7 +93,7 @@ def find_not_finite(
         return NotFinite(selection, wrong)
     node = Node(bound, found)
     read = tuple(dict.fromkeys(filter(None, bound.read_by(found))))
-    known = admitted(bound, feeds)
+    known = admit_inputs(bound, feeds)
     known |= {name: bound.constants[name].array() for name in read if name in bound.constants}
     inner = [name for name in (*read, *filter(None, node.outputs)) if name not in known]
     values = known | _tap_values(bound, inner, feeds)
@@ -111,7 +111,7 @@ def find_not_finite(
 
 def _first(bound: BoundModel, feeds: Mapping[str, Any]) -> int | None:
     marks = {name: _marks(stored.array()) for name, stored in bound.constants.items()}
-    marks |= {name: _marks(value) for name, value in admitted(bound, feeds).items()}
+    marks |= {name: _marks(value) for name, value in admit_inputs(bound, feeds).items()}
     made = [
         name
         for node in bound.order

@@ -18,7 +18,7 @@ from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel
 from subgraphkit.comparing.findings import Verification
-from subgraphkit.comparing.verification import admitted, reference_values, verify_plan
+from subgraphkit.comparing.verification import admit_inputs, reference_values, verify_plan
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.selection import BackendChoice
 from subgraphkit.errors import CompileError
@@ -85,7 +85,7 @@ class PartSearch:
         self._order = tuple(node for node in guilty.nodes if not graph.is_constant_node(node))
         self._places = {node: at for at, node in enumerate(self._order)}
         self._results: dict[tuple[int, ...], Built] = {}
-        known = admitted(graph, feeds)
+        known = admit_inputs(graph, feeds)
         inner = [name for name in guilty.inputs if name not in known]
         made = reference_values(replace(trusted, outputs=()), inner, feeds) if inner else {}
         self._known = [(0, {name: {**known, **made}[name] for name in guilty.inputs})]

@@ -118,7 +118,7 @@ def verify_plan(
                 results, error = _results(session, feeds)
                 outputs = tuple(_compare_results(results, expected, tolerance, max_error))
                 del results
-            values = admitted(graph, feeds) | expected
+            values = admit_inputs(graph, feeds) | expected
             findings += map(partial(_check, expected=values, tolerance=tolerance), group)
     nodes = dict.fromkeys(partitioning.backends, 0)
     for subgraph in partitioning.subgraphs:
@@ -192,7 +192,7 @@ def _results(session: Session, feeds: Mapping[str, Any]) -> tuple[dict[str, Any]
     return dict(zip(session.graph.outputs, results, strict=True)), ""
 
 
-def admitted(graph: BoundGraph, feeds: Mapping[str, Any]) -> dict[str, Any]:
+def admit_inputs(graph: BoundGraph, feeds: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs as the operators get them."""
     values = {name: stored.array() for name, stored in graph.defaults.items()}
     return values | {name: admit_input(graph, name)(value) for name, value in feeds.items()}

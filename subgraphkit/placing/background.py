@@ -28,7 +28,7 @@ from subgraphkit.partitioning.constraints import all_demands
 from subgraphkit.partitioning.placements import find_placement
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
-from subgraphkit.viewing.progress import ShownAs, shown
+from subgraphkit.viewing.progress import ShownAs, show_progress
 
 _logger = logger_of("placement")
 
@@ -109,7 +109,7 @@ class BackgroundBuild:
         self._start = session.plan.partitioning
         self._starter = self._start.passes.claims[0].backend.name
         self._display = ExitStack()
-        told, graph = self._display.enter_context(shown(how)), self._start.graph
+        told, graph = self._display.enter_context(show_progress(how)), self._start.graph
         self._wanted: Partitioning | None = None
         self._begun: set[str] = set()
         begin = self._begun.add

@@ -197,7 +197,7 @@ class Compositions:
             places = range(len(self.regions))
             assignment = tuple(name if at % 2 == start else self.base for at in places)
             placement = self._place_regions(assignment)
-            one = self._run.opened(f"regions on {name}", placement, clocked=True)
+            one = self._run.open(f"regions on {name}", placement, clocked=True)
             pair += [one] if one is not None else []
         for turn in range(_TURNS):
             self._run.take_turns(pair, turn)
@@ -229,7 +229,7 @@ class Compositions:
             if not has_time():
                 break
             self._run.tell("opening", len(self.composed), None, "a composition")
-            one = self._run.opened(name_choice(assignment), self._place_regions(assignment))
+            one = self._run.open(name_choice(assignment), self._place_regions(assignment))
             if one is not None:
                 self.composed[assignment] = one
                 yield one
@@ -273,7 +273,7 @@ class Compositions:
         for region, name in zip(self.regions, assignment, strict=True):
             for node in region.nodes:
                 nodes[name if node in self._takes[name] else base].append(node)
-        return self._run.placed(nodes)
+        return self._run.place(nodes)
 
 
 def _together(
@@ -319,8 +319,8 @@ class ShorterFloats:
         """
         run = self._run
         run.tell("trying shorter floats", 0, None, self._label)
-        placement = run.placed({self._name: tuple(run.weights)}, {self._name: self._precision})
-        whole = run.opened(self._label, placement, max_error=math.inf)
+        placement = run.place({self._name: tuple(run.weights)}, {self._name: self._precision})
+        whole = run.open(self._label, placement, max_error=math.inf)
         if whole is None or whole.error <= run.max_error:
             return whole
         text = f"relative error {whole.error:.2g} as a whole, more than {run.max_error:g}"
@@ -346,7 +346,7 @@ class ShorterFloats:
         """Return the regions by the part of the error that leaves with each, the largest first."""
         gains: dict[int, float] = {}
         for at, region in enumerate(regions):
-            found = self._without(regions, [at]) if self._run.left() > reserve else None
+            found = self._without(regions, [at]) if self._run.time_left() > reserve else None
             if found is not None:
                 found.close()
                 gains[at] = math.sqrt(max(0.0, whole**2 - found.error**2))
@@ -363,5 +363,5 @@ class ShorterFloats:
         places = ",".join(str(at + 1) for at in sorted(back))
         label = f"{self._label}, {exact} {places} of {len(regions)}"
         self._run.tell("giving regions back", len(back), len(regions), label)
-        placement = self._run.placed(nodes, {self._name: self._precision})
-        return self._run.opened(label, placement, max_error=math.inf)
+        placement = self._run.place(nodes, {self._name: self._precision})
+        return self._run.open(label, placement, max_error=math.inf)

@@ -25,15 +25,15 @@ from subgraphkit.placing.specs import (
     checked_members,
     digest_of,
     is_folder,
-    located,
-    placed,
+    locate_file,
+    path_from,
     plain_json,
     read_members,
-    written,
+    write_spec,
 )
 from subgraphkit.planning import plan
 from subgraphkit.running.messages import no_spec
-from subgraphkit.viewing.progress import ShownAs, shown
+from subgraphkit.viewing.progress import ShownAs, show_progress
 
 
 class InferenceSession(ImprovingSession):
@@ -95,7 +95,7 @@ class InferenceSession(ImprovingSession):
         )
 
     def _open(self, call: OpenCall) -> None:
-        self._call = call.remembered()
+        self._call = call.to_remember()
         if is_folder(call.source):
             files = bundling.BundleFiles(Path(call.source), trust=call.trust)
             call.require(files.digest)
@@ -115,9 +115,9 @@ class InferenceSession(ImprovingSession):
             super().__init__(start)
             self._build = placing.background.BackgroundBuild(self, progress)
         else:
-            with shown(progress) as visible:
+            with show_progress(progress) as visible:
                 if tuning == "first":
-                    found = placing.tuning_child.tuned(bound, visible)
+                    found = placing.tuning_child.tune_in_child(bound, visible)
                 else:
                     found = partition(bound, constraints=constraints)
                 self._run_compiled(compile_unproven(found, progress=visible))
@@ -250,7 +250,7 @@ class SessionSpec:
             SubgraphkitError: As ``load``; for a bundle, as ``InferenceSession``.
         """
         call = OpenCall(source, backend, shapes, options, constraints, trust, progress, settings)
-        call = call.remembered().require_plain()
+        call = call.to_remember().require_plain()
         told: Any = {"model_root": root, "progress": progress}
         resolved = resolve(backend=backend, options=options, **settings, **told)
         digest = digest_of(call)
@@ -270,7 +270,7 @@ class SessionSpec:
         """Return the spec of a call; CallerError (SGK192) if something of it cannot be sent."""
         root = settings.model_root
         carried = carried_call(call, settings)
-        source = placed(call.source, root)
+        source = path_from(call.source, root)
         shapes = plain_json(call.shapes or {}, "shapes")
         return cls(source, digest, shapes=shapes, trust=call.trust, warm_up=warm_up, **carried)
 
@@ -289,10 +289,10 @@ class SessionSpec:
         here = resolve(model_root=None if root is None else Path(root))
         folder, settings, backend = here.model_root, dict(self.settings), self.backend
         if backend is not None and backend.startswith("@"):
-            backend = f"@{located(backend[1:], folder)}"
+            backend = f"@{locate_file(backend[1:], folder)}"
         session = InferenceSession.__new__(InferenceSession)
         call = OpenCall(
-            located(self.source, folder),
+            locate_file(self.source, folder),
             backend,
             dict(self.shapes) or None,
             dict(self.options) or None,
@@ -335,7 +335,7 @@ class SessionSpec:
 
     def to_json(self) -> str:
         """Return the spec as JSON, which ``from_json`` reads."""
-        return written(self._members())
+        return write_spec(self._members())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

@@ -157,7 +157,7 @@ class Candidate:
         found = first_difference(list(results), list(expected), allowed)
         return "" if found is None else found.text
 
-    def taken(self, name: str) -> frozenset[int]:
+    def nodes_of(self, name: str) -> frozenset[int]:
         """Return the nodes that a backend runs."""
         own = (one.nodes for one in self.partitioning.subgraphs if one.backend == name)
         return frozenset(chain.from_iterable(own))
@@ -250,7 +250,7 @@ class TuningRun:
         self._progress.check()
         self._progress(phase, done, total, message)
 
-    def left(self) -> float:
+    def time_left(self) -> float:
         """Return the seconds that are left."""
         return self.began + self.seconds - time.monotonic()
 
@@ -263,7 +263,7 @@ class TuningRun:
         part = (now - before) / (passed * (os.cpu_count() or 1))
         return part if part > _BUSY else 0.0
 
-    def placed(
+    def place(
         self,
         nodes: Mapping[str, Sequence[int]],
         precisions: Mapping[str, str] = MappingProxyType({}),
@@ -281,7 +281,7 @@ class TuningRun:
         }
         return Placement(backends=backends, nodes=named, circumstances=self._holds, figures={})
 
-    def opened(
+    def open(
         self, label: str, placement: Placement, *, clocked: bool = False, max_error: float = 0.0
     ) -> Candidate | None:
         """Open a candidate and let it run once; None if it cannot, or its results differ.

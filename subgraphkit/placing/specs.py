@@ -64,7 +64,7 @@ class OpenCall(NamedTuple):
     settings: OtherSettings
     digest: str = ""
 
-    def remembered(self) -> "OpenCall":
+    def to_remember(self) -> "OpenCall":
         """Return the call without what takes memory; CallerError (SGK114) if not of our words."""
         for word in filter(self.settings.__contains__, ARGUMENTS):
             raise foreign_argument(word)
@@ -150,7 +150,7 @@ def _selection(settings: ResolvedConfig) -> str | None:
             fix = "Name it, and have its package installed where the session is opened."
             raise no_spec(f"backend {one.name!r} is given as a class or an object", fix)
         if one.plan is not None:
-            return f"@{placed(one.plan, settings.model_root)}"
+            return f"@{path_from(one.plan, settings.model_root)}"
         distribution = f"@{one.distribution}" if one.distribution else ""
         names.append(f"{one.name}{distribution}{'?' * one.optional}")
     return ",".join(names) or "none"
@@ -229,7 +229,7 @@ def plain_json(value: Any, what: str, depth: int = 0) -> Any:
             raise no_spec(f"{what} is a {type(value).__name__}", fix)
 
 
-def placed(path: str | os.PathLike[str], root: Path | None) -> str:
+def path_from(path: str | os.PathLike[str], root: Path | None) -> str:
     """Return a path as a spec has it: from the root if it is below that, else as it was given."""
     for real in (os.path.abspath, os.path.realpath) if root is not None else ():
         below = PurePath(os.path.relpath(real(path), real(root or "")))
@@ -238,7 +238,7 @@ def placed(path: str | os.PathLike[str], root: Path | None) -> str:
     return os.fspath(path)
 
 
-def located(name: str, root: Path | None) -> Path:
+def locate_file(name: str, root: Path | None) -> Path:
     """Return where the file of a spec is here: in the root, or else as it was given.
 
     A path that does not exist here is looked for in the root by its last name.
@@ -279,7 +279,7 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def written(members: Mapping[str, Any]) -> str:
+def write_spec(members: Mapping[str, Any]) -> str:
     """Return a spec as JSON, empty members left out; CallerError (SGK192) if it is too large."""
     said = {name: plain_json(one, name) for name, one in members.items() if one}
     text = json.dumps({MARK: _SCHEMA, **said}, sort_keys=True, allow_nan=False)

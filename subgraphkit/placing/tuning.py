@@ -309,7 +309,7 @@ def _divided_now(bound: BoundModel, run: TuningRun, settings: ResolvedConfig) ->
     for subgraph in divided.subgraphs:
         nodes.setdefault(subgraph.backend, []).extend(subgraph.nodes)
     order = [name for name in divided.backends if name in nodes]
-    return run.placed({name: nodes[name] for name in order}) if order else None
+    return run.place({name: nodes[name] for name in order}) if order else None
 
 
 def _sizes(bound: BoundModel, feeds: Mapping[str, Any]) -> dict[str, int]:

@@ -51,7 +51,7 @@ def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     return "off" if is_known else settings.tune
 
 
-def tuned(bound: BoundModel, progress: Progress | None) -> Partitioning:
+def tune_in_child(bound: BoundModel, progress: Progress | None) -> Partitioning:
     """Measure here and now, and return the partitioning that won.
 
     Where no arrays can be made up for the inputs nothing is measured, with a warning. The best so

@@ -112,7 +112,7 @@ class TuningLoop:
         near = list(self._alone.values())
         for at in range(_TURNS_ALONE):
             are_known = len(near[0].turns) >= _LEAST_TURNS
-            if are_known and self._run.left() < _FOR_REGIONS * self._run.seconds:
+            if are_known and self._run.time_left() < _FOR_REGIONS * self._run.seconds:
                 break
             self._run.tell("measuring backends", at, _TURNS_ALONE)
             self._run.take_turns(near, at)
@@ -152,11 +152,11 @@ class TuningLoop:
         names = sorted(options, key=lambda name: name != last)
         opened: list[Candidate] = []
         if last not in {AUTO, NONE, *options}:  # it has a voice in what is right, and no more
-            reference = self._run.opened(last, self._run.placed({last: whole}))
+            reference = self._run.open(last, self._run.place({last: whole}))
             opened += [reference] if reference is not None else []
         for at, name in enumerate(names):
             self._run.tell("opening", at, len(names), name)
-            one = self._run.opened(name, self._run.placed({name: whole}))
+            one = self._run.open(name, self._run.place({name: whole}))
             if one is not None and self._enter(name, one):
                 opened.append(one)
         kept = self._run.hear_majority(opened, last) if opened else []
@@ -180,14 +180,14 @@ class TuningLoop:
             label = f"{', '.join(shares) if len(names) > 1 else names[0]} (now)"
             self._run.tell("opening", 0, None, "the present choice")
             bound = self._run.max_error if shorter else 0.0
-            alone = self._run.opened(label, now, max_error=bound)
+            alone = self._run.open(label, now, max_error=bound)
         self._present = alone
         if alone is not None:
             self._lasting["now"] = alone
 
     def _enter(self, name: str, one: Candidate) -> bool:
         """Note which nodes a backend takes; it is out if that is none."""
-        takes = one.taken(name)
+        takes = one.nodes_of(name)
         if self._run.weights and not takes:  # its time would be that of another
             self._run.out[name] = f"takes no node: {one.first_cause(name)}"
             one.close()
@@ -205,7 +205,7 @@ class TuningLoop:
             raise self._run.nobody()
         best = min(several, key=_MEDIAN)
         if not self._has_limit:
-            suits = _MOST_SECONDS - self._run.left() + _RUNS * best.median
+            suits = _MOST_SECONDS - self._run.time_left() + _RUNS * best.median
             self._run.seconds = min(max(_LEAST_SECONDS, suits), _MOST_SECONDS)
         for name, one in list(self._alone.items()):
             self._rough[name] = one.median
@@ -253,7 +253,7 @@ class TuningLoop:
         whole = {name: one for name, one in alone if one is single or self._is_whole(one)}
         work.composed |= {(name,) * len(work.regions): one for name, one in whole.items()}
         medians = {name: one.median for name, one in whole.items()}
-        several = list(work.compose(medians, lambda: self._run.left() > 2 * self._reserve()))
+        several = list(work.compose(medians, lambda: self._run.time_left() > 2 * self._reserve()))
         self._best = self._duel([single, *self._near, *several], "comparing compositions")
 
     def _exchange_regions(self) -> None:
@@ -265,7 +265,7 @@ class TuningLoop:
         others = [one for one in self._rough if one != work.base and one not in self._run.out]
         others.sort(key=self._rough.__getitem__)
         for at, name in enumerate(others):
-            if self._run.left() < _FOR_COMPOSING * self._run.seconds:
+            if self._run.time_left() < _FOR_COMPOSING * self._run.seconds:
                 self._notes.append(f"no time was left to try parts on {', '.join(others[at:])}")
                 break
             self._run.tell("exchanging regions", at, len(others), name)
@@ -277,7 +277,7 @@ class TuningLoop:
         starts = {one: len(one.turns) for one in several}
         ratios: dict[Candidate, Interval] = {}
         for at in range(_MOST_TURNS):
-            if not others or (at >= _LEAST_TURNS and self._run.left() < self._reserve()):
+            if not others or (at >= _LEAST_TURNS and self._run.time_left() < self._reserve()):
                 break
             self._run.tell(phase, at, _MOST_TURNS, f"{len(others)} beside {first.label}")
             self._run.take_turns([first, *others], at)
@@ -302,7 +302,7 @@ class TuningLoop:
         if len(several) < 2:  # noqa: PLR2004 (nobody to compare with)
             return
         for at in range(_MOST_TURNS):
-            if at >= _LEAST_TURNS and self._run.left() < 0:
+            if at >= _LEAST_TURNS and self._run.time_left() < 0:
                 break
             self._run.tell("comparing the best", at, _MOST_TURNS, best.label)
             self._run.take_turns(several, at)

@@ -73,7 +73,7 @@ def places(draft: Draft, precision: Precision, ranges: Ranges) -> tuple[list[Pla
 
 
 def _unfit(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[str, str] | None:
-    unwanted = precision.unwanted(node.op_type, draft.names_of(node))
+    unwanted = precision.why_unwanted(node.op_type, draft.names_of(node))
     if unwanted:
         return "user", unwanted
     data, weight = node.input[0], node.input[1]
@@ -154,7 +154,7 @@ def _shortcuts(
             for side, value in enumerate(node.input)
             if id(_product(value, draft, producers, read)) in quantized
         ]
-        if not ends or precision.unwanted(node.op_type, draft.names_of(node)):
+        if not ends or precision.why_unwanted(node.op_type, draft.names_of(node)):
             continue
         backbone = max(ends, key=lambda side: depths.get(node.input[side], 0))
         shortcut = 1 - backbone

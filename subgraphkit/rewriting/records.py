@@ -74,7 +74,7 @@ class Precision:
         word = self.high_precision if self.kind in QUANTIZED else self.kind
         return LOW_TYPES.get(word)
 
-    def unwanted(self, op_type: str, names: Iterable[str]) -> str:
+    def why_unwanted(self, op_type: str, names: Iterable[str]) -> str:
         """Say why a node is not wanted, if it is not.
 
         ``names``: Its own and those of its outputs.

@@ -161,7 +161,7 @@ class Judge:
 
     def _by_name(self, node: onnx.NodeProto, formals: Formals | None) -> tuple[str, str] | None:
         draft = self.draft
-        unwanted = self.precision.unwanted(node.op_type, draft.names_of(node))
+        unwanted = self.precision.why_unwanted(node.op_type, draft.names_of(node))
         reasons = (
             ("user", bool(unwanted), unwanted),
             ("body", bool(body_protos(node)), ""),

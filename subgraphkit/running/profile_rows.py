@@ -204,7 +204,7 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
     ]
     if inside:
         caption = "One row for each kernel or layer, the longest first; fused, with all its nodes."
-        yield Table(columns, inside, "Inside of subgraphs", caption, columns[3:4]).filled()
+        yield Table(columns, inside, "Inside of subgraphs", caption, columns[3:4]).drop_empty()
     around = [
         (row.label, row.seconds * 1e3, row.part * 100, row.calls)
         for row in sorted(rows, key=lambda one: -one.seconds)

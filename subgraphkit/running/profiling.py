@@ -331,4 +331,4 @@ class Profile(Paged):
 def _first_rows(table: Table, most: int) -> Table:
     more = len(table.rows) - most
     caption = f"{table.caption} {more} rows more." if more > 0 else table.caption
-    return replace(table, rows=table.rows[:most], caption=caption.strip()).scaled()
+    return replace(table, rows=table.rows[:most], caption=caption.strip()).scale_units()

@@ -15,8 +15,8 @@ from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
 
 from subgraphkit.serving.grpc_messages import read_request, written_response
-from subgraphkit.serving.http import described
-from subgraphkit.serving.inferring import computed, counting
+from subgraphkit.serving.http import describe_json
+from subgraphkit.serving.inferring import compute_outputs, counting
 from subgraphkit.serving.live_model import refuse
 from subgraphkit.serving.models import Models
 from subgraphkit.serving.oip.metadata import failure_of
@@ -53,7 +53,7 @@ _CODES: Final = {
 }
 
 
-async def replied(models: Models, procedure: str, request: Any, context: Any) -> Any:
+async def reply_to(models: Models, procedure: str, request: Any, context: Any) -> Any:
     """Return the message that answers a procedure; one that fails sets the status and its text."""
     made = getattr(messages, f"{procedure}Response")
     try:
@@ -80,7 +80,7 @@ async def _describe(models: Models, procedure: str, request: Any) -> dict[str, A
     elif procedure.startswith("Model"):
         refuse(400, "the request names no model")
     words = {"parameters": dict.fromkeys(getattr(request, "parameters", ()))}
-    said = await described(models, method, f"/v2{path}", msgspec.json.encode(words))
+    said = await describe_json(models, method, f"/v2{path}", msgspec.json.encode(words))
     made = getattr(messages, f"{procedure}Response")()
     json_format.ParseDict({field: said} if field else said or {}, made, ignore_unknown_fields=True)
     return {one.name: value for one, value in made.ListFields()}
@@ -90,7 +90,7 @@ async def _infer(models: Models, request: Any, caller: str) -> Any:
     model = models.working(request.model_name, request.model_version)
     with counting(models, model, request.model_name):
         asked = read_request(request)
-        results = await computed(model, asked, caller)
+        results = await compute_outputs(model, asked, caller)
         return written_response(request, results, model.version)
 
 
@@ -110,7 +110,7 @@ class Procedures:
 
 def _procedure(name: str) -> Any:
     async def procedure(self: Procedures, request: Any, grpc_context: Any) -> Any:
-        return await replied(self._models, name, request, grpc_context)
+        return await reply_to(self._models, name, request, grpc_context)
 
     return procedure
 

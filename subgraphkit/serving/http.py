@@ -9,17 +9,10 @@ import msgspec
 
 import subgraphkit as sk
 from subgraphkit.serving import oip, repository
-from subgraphkit.serving.inferring import (
-    JSON,
-    UNAVAILABLE,
-    Answer,
-    answer_to,
-    counting,
-    inferred,
-)
+from subgraphkit.serving.inferring import JSON, UNAVAILABLE, Answer, answer_to, counting, infer
 from subgraphkit.serving.live_model import refuse
 from subgraphkit.serving.models import Models
-from subgraphkit.serving.oip.parsing import ChangeForm, parted
+from subgraphkit.serving.oip.parsing import ChangeForm, split_body
 
 _METRICS: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 _MOST_WORDS: Final = 1 << 16
@@ -50,13 +43,13 @@ async def answer(
         if found and found["verb"] == "infer" and method == "POST":
             model = models.working(found["name"], found["version"] or "")
             with counting(models, model, found["name"]):
-                return await inferred(models, model, found["name"], headers, body, caller)
-        return 200, JSON, msgspec.json.encode(await described(models, method, path, body))
+                return await infer(models, model, found["name"], headers, body, caller)
+        return 200, JSON, msgspec.json.encode(await describe_json(models, method, path, body))
     except Exception as error:  # noqa: BLE001 (the client is told)
         return answer_to(error)
 
 
-async def described(models: Models, method: str, path: str, body: Any = b"") -> Any:
+async def describe_json(models: Models, method: str, path: str, body: Any = b"") -> Any:
     """Return the JSON for all but inferences; SubgraphkitError if not there or not ready."""
     found = _PATH.fullmatch(path) or refuse(404, f"there is nothing at {path!r}")
     health, listed, changed, change, name, version, verb = found.groups()
@@ -78,7 +71,7 @@ async def described(models: Models, method: str, path: str, body: Any = b"") -> 
 
 def _refuse_words(change: str, body: Any) -> None:
     """Refuse a configuration, or files, that come with a request to load a model."""
-    said = parted(body[:_MOST_WORDS] or b"{}", None, ChangeForm)[0].parameters or {}
+    said = split_body(body[:_MOST_WORDS] or b"{}", None, ChangeForm)[0].parameters or {}
     if said.keys() - {"unload_dependents"}:
         refuse(400, f"to {change} a model takes its name alone", "All else is in the repository.")
 

@@ -53,7 +53,7 @@ def counting(models: Models, model: LiveModel, name: str) -> Iterator[None]:
             models.metrics.count(name, status, time.perf_counter() - started, code)
 
 
-async def computed(
+async def compute_outputs(
     model: LiveModel, asked: oip.InferenceRequest, caller: str = ""
 ) -> dict[str, Any]:
     """Return the outputs that a request asks for."""
@@ -62,7 +62,7 @@ async def computed(
     return dict(zip(names, found, strict=True))
 
 
-async def inferred(
+async def infer(
     models: Models, model: LiveModel, name: str, headers: Mapping[str, str], body: Any, caller: str
 ) -> Answer:
     """Answer a request for an inference over HTTP."""
@@ -76,7 +76,7 @@ async def inferred(
         excess = f"JSON of more than {models.max_json_bytes} bytes"
         refuse(413, f"the request has {excess}", "Send tensors as binary data.")
     asked = await _beside(len(body), lambda: oip.decode_request(body, length, _pause), text)
-    results = await computed(model, asked, caller)
+    results = await compute_outputs(model, asked, caller)
     sizes = {one: getattr(array, "nbytes", 0) for one, array in results.items()}
     text = sum(size for one, size in sizes.items() if not asked.outputs.get(one, asked.binary))
     made = await _beside(

@@ -123,7 +123,7 @@ class Finding:
         never = {Outcome.UNCLAIMED, Outcome.FAIL_PROBE, Outcome.FAIL_SELECT}
         return bool(self.taken) or self.outcome not in never
 
-    def said_of(self, what: str) -> "Finding":
+    def about(self, what: str) -> "Finding":
         """Return it with a word on what it is about, if it is wrong."""
         return replace(self, detail=f"{what}: {self.detail}") if what and self.is_wrong else self
 
@@ -144,7 +144,7 @@ _OF_A_CASE: Final = ("level", "operator", "domain", "version", "dtypes", "offers
 PASSED: Final = Finding(Outcome.PASSED)
 
 
-def broken(text: str, taken: tuple[str, ...] = ()) -> Finding:
+def breach(text: str, taken: tuple[str, ...] = ()) -> Finding:
     """Return the finding that a promise does not hold; ``text`` says which."""
     return Finding(Outcome.FAIL_CONTRACT, text, taken)
 
@@ -194,7 +194,7 @@ class Case:
         """The level it is of."""
         return int(self.id[1])
 
-    def signed(self, finding: Finding) -> Finding:
+    def sign(self, finding: Finding) -> Finding:
         """Return a finding that says of which case it is."""
         return replace(finding, case=self.id, **{one: getattr(self, one) for one in _OF_A_CASE})
 

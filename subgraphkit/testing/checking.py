@@ -133,7 +133,7 @@ class _Run:
     ) -> Iterator[Finding]:
         """Carry out the cases of a level; those that are large wait, if it is a drawn one."""
         try:
-            listed = pool.listed(level, self.timeout_seconds)
+            listed = pool.list_cases(level, self.timeout_seconds)
         except Stopped as stop:
             name = f"L{level}/list of cases"
             yield replace(stop.finding, case=name, level=level, offers=False)

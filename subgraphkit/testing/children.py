@@ -165,7 +165,7 @@ class Pool:
         self._workers = [_Worker(subject, most) for _ in range(size)]
         self._is_closed = False
 
-    def listed(self, level: int, seconds: float) -> list[Task]:
+    def list_cases(self, level: int, seconds: float) -> list[Task]:
         """Ask for the cases of a level; Stopped if the child goes down on the way."""
         return [
             Task(Finding.from_dict(one["case"]), seconds * one["timeout_factor"], one["batch_key"])

@@ -28,7 +28,7 @@ from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.differences import Difference, compare_values
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.comparing import first_difference
-from subgraphkit.comparing.verification import admitted
+from subgraphkit.comparing.verification import admit_inputs
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import ModelSource
@@ -150,7 +150,7 @@ def _arrays(value: Any) -> list[Any]:
 
 
 @contextmanager
-def untouched(feeds: Mapping[str, Any]) -> Iterator[None]:
+def watch_feeds(feeds: Mapping[str, Any]) -> Iterator[None]:
     """Watch over the arrays that are fed; Stopped if one is written to."""
     before = {name: _bytes_of(value) for name, value in feeds.items()}
     yield
@@ -302,7 +302,7 @@ def _run_again(
 
     Returns each subgraph with what it read and made, and the model's outputs made by then.
     """
-    values = admitted(session.graph, feeds)
+    values = admit_inputs(session.graph, feeds)
     steps: list[tuple[Subgraph, list[Any], list[Any]]] = []
     with suppress(Exception):  # whatever a backend raises
         for step in session.plan.steps:

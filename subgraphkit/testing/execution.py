@@ -15,8 +15,8 @@ import onnx
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Node
 from subgraphkit.running import Session
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
-from subgraphkit.testing.comparison import find_shared_memory, untouched
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, breach
+from subgraphkit.testing.comparison import find_shared_memory, watch_feeds
 from subgraphkit.testing.foreign import DOMAIN, beside_foreign, is_own
 from subgraphkit.testing.small_models import side_by_side
 from subgraphkit.testing.subject import Subject
@@ -28,7 +28,7 @@ Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
 def carry_out(case: Case, subject: Subject) -> Finding:
     """Run a case to its end, whatever the backend raises; ``KeyboardInterrupt`` alone passes."""
     started = time.perf_counter()
-    found = case.signed(_outcome_of(case, subject))
+    found = case.sign(_outcome_of(case, subject))
     return replace(found, seconds=round(time.perf_counter() - started, 6))
 
 
@@ -50,7 +50,7 @@ def _outcome_of(case: Case, subject: Subject) -> Finding:
     except SubgraphkitError as error:
         return Finding(Outcome.FAIL_PROBE, str(error))
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
-        return broken(f"conformance() raised {_describe(error)}")
+        return breach(f"conformance() raised {_describe(error)}")
     reason = declared.skipped(case.id, case.needs)
     if reason:
         return Finding(Outcome.SKIP, reason)
@@ -74,7 +74,7 @@ def _run_case(case: Case, subject: Subject) -> Finding:
     except Stopped as stop:
         return stop.finding
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
-        return broken(_describe(error))
+        return breach(_describe(error))
 
 
 def _describe(error: BaseException) -> str:
@@ -110,7 +110,7 @@ def carry_out_in_one_model(cases: Sequence[Case], subject: Subject) -> list[Find
         return None
     seconds = round((time.perf_counter() - started) / len(cases), 6)
     return [
-        replace(case.signed(Finding(Outcome.RIGHT, taken=of_case)), seconds=seconds)
+        replace(case.sign(Finding(Outcome.RIGHT, taken=of_case)), seconds=seconds)
         if of_case
         else carry_out(case, subject)
         for case, of_case in zip(cases, taken, strict=True)
@@ -127,7 +127,7 @@ def _taken_rightly(parts: Sequence[Part], subject: Subject) -> list[tuple[str, .
 
     def check(session: Session) -> Finding | None:
         nodes.extend(filter(is_own, subject.nodes_taken(session.partitioning)))
-        with untouched(feeds):
+        with watch_feeds(feeds):
             results = subject.run(session, feeds)
         return subject.judge.difference(expected, results) or find_shared_memory(feeds, results)
 

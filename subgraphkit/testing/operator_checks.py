@@ -22,9 +22,9 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim, Partitioning
-from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken
+from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, breach
 from subgraphkit.testing.claimed import model_taken
-from subgraphkit.testing.comparison import find_shared_memory, untouched
+from subgraphkit.testing.comparison import find_shared_memory, watch_feeds
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.variants import LAYOUTS
@@ -90,7 +90,7 @@ class Workbench:
         """Compare results with what they must be; Stopped if they are not."""
         found = self.subject.judge.difference(self.expected(seed), results)
         if found is not None:
-            raise Stopped(found.outcome, found.said_of(remark).detail)
+            raise Stopped(found.outcome, found.about(remark).detail)
 
     def _values(self, names: Sequence[str], seed: int) -> list[_Array]:
         feeds = self.model.feeds(seed)
@@ -132,7 +132,7 @@ def repeated_runs(bench: Workbench) -> Finding:
 def inputs_left_alone(bench: Workbench) -> Finding:
     """It does not write to its inputs."""
     inputs = bench.inputs()
-    with untouched(dict(zip(bench.subgraph.inputs, inputs, strict=True))):
+    with watch_feeds(dict(zip(bench.subgraph.inputs, inputs, strict=True))):
         bench.run(inputs)
     return PASSED
 
@@ -185,8 +185,8 @@ def information(bench: Workbench) -> Finding:
     try:
         json.dumps(dict(bench.operator.info()), allow_nan=False)
     except (TypeError, ValueError) as error:
-        return broken(f"info() is not JSON-able: {error}")
-    return PASSED if repr(bench.operator) else broken("repr() of the operator is empty")
+        return breach(f"info() is not JSON-able: {error}")
+    return PASSED if repr(bench.operator) else breach("repr() of the operator is empty")
 
 
 def times_inside(bench: Workbench) -> Finding:
@@ -204,8 +204,8 @@ def times_inside(bench: Workbench) -> Finding:
         return Finding(Outcome.SKIP, "its nodes compute nothing that could take time")
     for one in found:
         if one.seconds < 0 or not set(one.nodes) <= set(bench.subgraph.nodes):
-            return broken(f"profiled() recorded {one!r}, expected nodes {bench.subgraph.nodes}")
-    return PASSED if found else broken("profiled() recorded nothing of a run")
+            return breach(f"profiled() recorded {one!r}, expected nodes {bench.subgraph.nodes}")
+    return PASSED if found else breach("profiled() recorded nothing of a run")
 
 
 def new_weights(bench: Workbench) -> Finding:
@@ -222,7 +222,7 @@ def new_weights(bench: Workbench) -> Finding:
         return Finding(Outcome.SKIP, text)
     answer: Any = bench.operator.update_weights(doubled)
     if not isinstance(answer, bool):
-        return broken(f"update_weights() returned {answer!r:.80}, expected True or False")
+        return breach(f"update_weights() returned {answer!r:.80}, expected True or False")
     results = bench.run(bench.inputs())
     if not answer:
         return PASSED
@@ -230,7 +230,7 @@ def new_weights(bench: Workbench) -> Finding:
         return Finding(Outcome.FAIL_VALUE, "update_weights() said True, and changed nothing")
     changed.require_right(results, remark="with new weights")
     if not bench.operator.update_weights(floats):
-        return broken("update_weights() took new weights once, and then no more")
+        return breach("update_weights() took new weights once, and then no more")
     bench.check(0, "after the old weights were put back")
     return PASSED
 

@@ -124,7 +124,7 @@ class OperatorVariant:
     @property
     def operators(self) -> tuple[str, ...]:
         """The operators of its nodes, each once, in order."""
-        return tuple(dict.fromkeys(node.op_type for node in self.sized(1).nodes))
+        return tuple(dict.fromkeys(node.op_type for node in self.with_width(1).nodes))
 
     @property
     def nodes(self) -> tuple[onnx.NodeProto, ...]:
@@ -134,7 +134,7 @@ class OperatorVariant:
         steps[-1] = steps[-1] if _MAKES.match(steps[-1]) else f"y = {steps[-1]}"
         return tuple(map(parser.parse_node, steps))
 
-    def sized(self, width: int) -> "OperatorVariant":
+    def with_width(self, width: int) -> "OperatorVariant":
         """Return it with so many features."""
         text, meaning = (
             _FEATURES.sub(lambda found: str(int(found[1] or 1) * width), one)
@@ -184,7 +184,7 @@ def _each_choice(line: str) -> Iterator[str]:
 @cache
 def operations(family: str) -> tuple[OperatorVariant, ...]:
     """Return the operations of a family in their usual sizes, in the order of its table."""
-    return tuple(one.sized(one.width) for one in _all()[family])
+    return tuple(one.with_width(one.width) for one in _all()[family])
 
 
 @cache

@@ -80,7 +80,7 @@ class ProbeModel:
 
     @property
     def _sized_variant(self) -> OperatorVariant:
-        return self.variant.sized(self.variant.width * self.wider)
+        return self.variant.with_width(self.variant.width * self.wider)
 
     @property
     def shape(self) -> tuple[int | None, ...]:

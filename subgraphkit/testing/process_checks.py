@@ -28,11 +28,11 @@ from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.processes import NoAnswer, call, how_it_ended
 from subgraphkit.processes.calling import place_of
 from subgraphkit.processes.child_process import crowd
-from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, broken
+from subgraphkit.testing.cases import PASSED, Finding, Outcome, Stopped, breach
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.foreign import beside_foreign
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.variants import sandwiched, sandwiched_feeds
+from subgraphkit.testing.variants import sandwich, sandwiched_feeds
 
 _TASKS: Final = Path("/proc/self/task")
 _ROWS: Final = 512
@@ -66,7 +66,7 @@ class Imported:
     problems: tuple[str, ...] = ()
 
 
-def imported(subject: Subject) -> dict[str, Any]:
+def import_backend(subject: Subject) -> dict[str, Any]:
     """Import and probe a backend in this process, which has imported nothing of it yet."""
     facts: dict[str, Any] = {}
     if subject.installed:
@@ -120,11 +120,11 @@ def changes_left(subject: Subject) -> Finding:
         subject.run(session, feeds)
     changed = _find_changes(before, _process_state())
     if changed:
-        return broken(f"binding and running a model changes {', '.join(changed)}")
+        return breach(f"binding and running a model changes {', '.join(changed)}")
     if any(printed):
-        return broken(f"it writes to standard output, which is the application's: {printed[0]!r}")
+        return breach(f"it writes to standard output, which is the application's: {printed[0]!r}")
     if _has_children():
-        return broken("a process it started goes on when all is closed")
+        return breach("a process it started goes on when all is closed")
     return PASSED
 
 
@@ -142,11 +142,11 @@ def threads_kept(subject: Subject) -> Finding:
         more = count_in(_TASKS) - before
     if more > _MOST_MORE:
         expected = f"expected at most {_MOST_MORE} to serve it"
-        return broken(f"a session with threads=1 started {more}, {expected}")
+        return breach(f"a session with threads=1 started {more}, {expected}")
     spent = statistics.median(_spent_after_runs(subject))
     if spent <= _MOST_SPENT:
         return PASSED
-    return broken(
+    return breach(
         f"its threads computed for {spent * 1e3:.0f} ms after a run, on processors that it was "
         f"told to share with others; expected at most {_MOST_SPENT * 1e3:.0f} ms"
     )
@@ -156,7 +156,7 @@ def _spent_after_runs(subject: Subject) -> Iterator[float]:
     """Run a session beside a neighbour; yield the processor time spent after each run."""
     model = model_taken(subject, _ROWS_OF_WORK)
     feeds = sandwiched_feeds(model.feeds())
-    between = sandwiched(model.proto)
+    between = sandwich(model.proto)
     with subject.session(between, threads=2, **beside_foreign(subject.choice)) as session:
         for _ in range(_RUNS):
             subject.run(session, feeds)
@@ -260,7 +260,7 @@ def call_in_subprocess(
     """
     limit = seconds * crowd()
     try:
-        answer = call(answered, place_of(function), subject.to_dict(), words, timeout=limit)
+        answer = call(answer_call, place_of(function), subject.to_dict(), words, timeout=limit)
     except NoAnswer as gone:
         raise _stop_of(gone, what, limit) from None
     except Exception as error:
@@ -279,7 +279,7 @@ def check_in_subprocess(
     return Finding.from_dict(call_in_subprocess(check, subject, seconds, *words, what=what))
 
 
-def answered(place: str, described: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def answer_call(place: str, described: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Call a function in the process it was to be called in."""
     module, _, name = place.partition(":")
     try:

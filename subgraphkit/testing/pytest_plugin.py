@@ -102,7 +102,7 @@ class ConformanceFile(pytest.File):
         """List the cases of every level; CollectError if the process that lists them is gone."""
         for level in range(self.config.option.subgraph_level + 1):
             try:
-                listed = self.pool.listed(level, _SECONDS)
+                listed = self.pool.list_cases(level, _SECONDS)
             except Exception as error:
                 raise self.CollectError(f"the cases of level {level}: {error}") from error
             for one in listed:

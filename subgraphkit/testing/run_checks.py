@@ -23,8 +23,8 @@ import numpy.typing as npt
 from subgraphkit.errors import InputError, SubgraphkitError
 from subgraphkit.processes.child_process import crowd, how_it_ended
 from subgraphkit.running import Session
-from subgraphkit.testing.cases import Finding, Outcome, Stopped, broken
-from subgraphkit.testing.comparison import find_shared_memory, untouched
+from subgraphkit.testing.cases import Finding, Outcome, Stopped, breach
+from subgraphkit.testing.comparison import find_shared_memory, watch_feeds
 from subgraphkit.testing.small_models import SmallModel
 from subgraphkit.testing.subject import Subject
 from subgraphkit.testing.variants import LAYOUTS
@@ -48,7 +48,7 @@ class Opened:
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Run once; Stopped if that fails, or a fed array was written to."""
-        with untouched(feeds):
+        with watch_feeds(feeds):
             return self.subject.run(self.session, feeds)
 
     def verdict(self, feeds: Mapping[str, _Array], results: Sequence[Any]) -> Finding | None:
@@ -59,7 +59,7 @@ class Opened:
         wanted = self.model.expected(native)
         return self.subject.judge.verdict(self.session, native, wanted, results)
 
-    def fed_with(self, feeds: Mapping[str, Any]) -> Finding | None:
+    def feed(self, feeds: Mapping[str, Any]) -> Finding | None:
         """Run once and compare."""
         return self.verdict(feeds, self.run(feeds))
 
@@ -76,7 +76,7 @@ def check_session(subject: Subject, model: SmallModel, check: Check, **road: Any
 def fed_in_a_layout(layout: Callable[[_Array], _Array], opened: Opened) -> Finding | None:
     """Feed arrays of some layout or byte order."""
     feeds = opened.model.feeds()
-    return opened.fed_with({n: layout(one) if one.ndim else one for n, one in feeds.items()})
+    return opened.feed({n: layout(one) if one.ndim else one for n, one in feeds.items()})
 
 
 def fed_one_array_for_several(opened: Opened) -> Finding | None:
@@ -86,7 +86,7 @@ def fed_one_array_for_several(opened: Opened) -> Finding | None:
     for name, array in reversed(feeds.items()):
         key = name.rpartition("_")[2], array.shape, array.dtype
         feeds[name] = several.setdefault(key, array)
-    return opened.fed_with(feeds)
+    return opened.feed(feeds)
 
 
 def repeated_runs_are_right(opened: Opened) -> Finding | None:
@@ -99,14 +99,14 @@ def repeated_runs_are_right(opened: Opened) -> Finding | None:
     first: list[bytes] = []
     for number in range(_RUNS + _MANY_RUNS):
         if number < _RUNS:
-            found = opened.fed_with(others)
+            found = opened.feed(others)
             if found is not None:
                 return found
         results = opened.run(feeds)
         bits = [one.tobytes() for one in results]
         found = None if bits == first else opened.verdict(feeds, results)
         if found is not None:
-            return found.said_of(f"run {number + 1} on the same" if first else "")
+            return found.about(f"run {number + 1} on the same" if first else "")
         first = first or bits
     return None
 
@@ -139,9 +139,9 @@ def written_in_place(opened: Opened) -> Finding | None:
     for change in (lambda _: None, *_CHANGES):
         for array in feeds.values():
             change(array)
-        found = opened.fed_with(feeds)
+        found = opened.feed(feeds)
         if found is not None:
-            return found.said_of("fed arrays that were written to")
+            return found.about("fed arrays that were written to")
     return None
 
 
@@ -164,8 +164,8 @@ def good_run_after_refused_feeds(opened: Opened) -> Finding | None:
             opened.session.run(None, wrong)
         except InputError:
             continue
-        return broken(f"feeds that do not fit were accepted: {wrong}")
-    return opened.fed_with(opened.model.feeds())
+        return breach(f"feeds that do not fit were accepted: {wrong}")
+    return opened.feed(opened.model.feeds())
 
 
 # -- several at once -----------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def in_threads(
         everything = list(pool.map(work, range(len(entrances))))
     for number, finding in enumerate(everything):
         if finding is not None:
-            return finding.said_of(f"in thread {number} of {len(entrances)}")
+            return finding.about(f"in thread {number} of {len(entrances)}")
     return None
 
 
@@ -248,15 +248,15 @@ def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
     its.close()
     try:
         if not mine.poll(_FORKED_SECONDS * crowd()):
-            return broken(f"a forked child did not return from a run within {_FORKED_SECONDS:g} s")
+            return breach(f"a forked child did not return from a run within {_FORKED_SECONDS:g} s")
         found = mine.recv()
     except EOFError:
         child.join()
-        return broken(f"a forked child ended in a run: {how_it_ended(child.exitcode or 0)}")
+        return breach(f"a forked child ended in a run: {how_it_ended(child.exitcode or 0)}")
     finally:
         child.kill()
         child.join()
-    return found and Finding.from_dict(found).said_of("in a forked child")
+    return found and Finding.from_dict(found).about("in a forked child")
 
 
 def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
@@ -320,14 +320,14 @@ def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | Non
         feeds = opened.model.feeds(seed)
         for name, array in feeds.items():
             binding.bind_cpu_input(name, array)
-        with untouched(feeds):
+        with watch_feeds(feeds):
             _run_bound(opened.session, binding)
         results = binding.get_outputs()
         for place, room in rooms.items():
             results[place] = room[..., ::step]
         found = opened.verdict(feeds, results)
         if found is not None:
-            return found.said_of("in the buffer")
+            return found.about("in the buffer")
         # of truth values, too, what stands beside is what the guard becomes in their type
         guards = ((one, np.full((), _GUARD, one.dtype)) for one in rooms.values())
         if spread and any((room[..., 1::2] != guard).any() for room, guard in guards):

@@ -34,7 +34,7 @@ from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.running import Session
 from subgraphkit.testing.cases import Finding, Outcome, Stopped
-from subgraphkit.testing.comparison import REFERENCE, ResultJudge, text_of, untouched
+from subgraphkit.testing.comparison import REFERENCE, ResultJudge, text_of, watch_feeds
 from subgraphkit.testing.foreign import Stub
 from subgraphkit.testing.probe_models import ProbeModel, models_claimed
 
@@ -274,7 +274,7 @@ class Subject:
 
         def check(session: Session) -> Finding | None:
             for feeds, expected in data_sets:
-                with untouched(feeds):
+                with watch_feeds(feeds):
                     results = self.run(session, feeds)
                 found = judge.verdict(session, feeds, expected, results)
                 if found is not None:

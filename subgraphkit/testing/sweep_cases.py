@@ -147,7 +147,7 @@ def _step_through(steps: _Steps, excused: list[str], opened: Opened) -> Finding 
     for name, step in steps:
         found = step(opened)
         if found is not None and found.is_wrong:
-            return found.said_of(name)
+            return found.about(name)
         excused += [found.detail] if found is not None else []
     return None
 
@@ -188,7 +188,7 @@ def _versions(family: str, subject: Subject) -> Finding:
 
 
 def _once(opened: Opened) -> Finding | None:
-    return opened.fed_with(opened.model.feeds())
+    return opened.feed(opened.model.feeds())
 
 
 def _special(opened: Opened) -> Finding | None:
@@ -199,7 +199,7 @@ def _special(opened: Opened) -> Finding | None:
     denormals = "denormals" not in subject.declarations.lacking
     sweep: Any = opened.model
     several = (sweep.special(seed, losing, denormals=denormals) for seed in range(2))
-    return next(filter(None, map(opened.fed_with, several)), None)
+    return next(filter(None, map(opened.feed, several)), None)
 
 
 # -- sizes ---------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def _try_repeated(subject: Subject) -> Finding:
 
 def _feed_once(seed: int, size: int | None, repeated: int | None, opened: Opened) -> Finding | None:
     sweep: Any = opened.model
-    return opened.fed_with(sweep.feeds(seed, size, repeated))
+    return opened.feed(sweep.feeds(seed, size, repeated))
 
 
 def _fixed_sizes(family: str, subject: Subject) -> Finding:

@@ -24,7 +24,7 @@ _BEHIND: Final = "behind:"
 _OLDEST_IR: Final = 4  # from here on an initializer need not be an input
 
 
-def sandwiched(model: onnx.ModelProto) -> onnx.ModelProto:
+def sandwich(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with a foreign node before every input and behind every output.
 
     Inputs that have a default stay as they are, because nothing could stand before a default.
@@ -72,7 +72,7 @@ def foldable(model: onnx.ModelProto) -> list[str]:
     return [value.name for value in fed[1:] if value.type.HasField("tensor_type")]
 
 
-def folded(
+def fold_inputs(
     model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Turn the inputs behind the first into initializers with the values that would be fed."""

@@ -15,7 +15,7 @@ from zlib import crc32
 from subgraphkit.texts import in_bytes, shortened, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
 from subgraphkit.viewing.layout import Column, Extent, place
-from subgraphkit.viewing.sections import Arrow, Drawing, shown
+from subgraphkit.viewing.sections import Arrow, Drawing, text_of
 
 _COLOURS: Final = {
     "onednn": "#56b4e9",
@@ -68,7 +68,7 @@ def legend(drawing: Drawing) -> str:
     """Return the groups with their colours, as a list of HTML."""
     entries = [
         f'<li><svg width="14" height="14" aria-hidden="true"><rect width="14" height="14" rx="3" '
-        f'fill="{colour}"/></svg> {escape(shown(group))}</li>'
+        f'fill="{colour}"/></svg> {escape(text_of(group))}</li>'
         for group, colour in group_colours(drawing).items()
     ]
     return f'<ul class="legend">{"".join(entries)}</ul>'
@@ -87,7 +87,7 @@ def limits(drawing: Drawing) -> str:
     )
 
 
-def drawn(drawing: Drawing) -> Iterator[tuple[str, str]]:
+def draw_pictures(drawing: Drawing) -> Iterator[tuple[str, str]]:
     """Go through the pictures of a drawing: the name of each, and its SVG."""
     colours = group_colours(drawing)
     for picture in pictures(drawing):
@@ -120,15 +120,15 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" font-size="12" '
-        f'fill="currentColor" role="group" aria-label="{escape(shown(title))}">'
+        f'fill="currentColor" role="group" aria-label="{escape(text_of(title))}">'
         f'<g stroke="currentColor" font-size="11">{"".join(arrows)}</g>{"".join(drawn_boxes)}</svg>'
     )
 
 
 def _lines(item: Item, most: int = _LONGEST_LABEL) -> list[str]:
-    note = shown(item.box.note)
+    note = text_of(item.box.note)
     note = note if width_of(note) <= most else f"{note[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
-    return list(filter(None, (shortened(shown(item.box.key), most), note))) or [""]
+    return list(filter(None, (shortened(text_of(item.box.key), most), note))) or [""]
 
 
 def _text_size(item: Item) -> _Size:
@@ -200,7 +200,7 @@ def _arrow(arrow: Arrow, names: Sequence[str], path: _Path, *, labelled: bool) -
     amount = in_bytes(arrow.bytes)
     told = f"{names[0]} \N{RIGHTWARDS ARROW} {names[1]}: {amount}"
     detail = f"{told}\n{arrow.detail}" if arrow.detail else told
-    said = "\n".join(map(shown, detail.split("\n")))
+    said = "\n".join(map(text_of, detail.split("\n")))
     yield f'<g class="arrow"><title>{escape(said)}</title>'
     line, (x, y), label = path
     yield f'<path d="{line}" fill="none" stroke-opacity="0" stroke-width="14"/>'
@@ -221,7 +221,7 @@ def _box(item: Item, place_: _Place, colours: dict[str, str]) -> Iterable[str]:
     lines = _lines(item, _letters((width, height)) if inside else _LONGEST_LABEL)
     goal = f' data-view="{item.view}"' if item.view >= 0 else f' data-box="{item.place}"'
     opens = f'{goal} tabindex="0" role="button"'
-    said = ", ".join(map(shown, filter(None, (box.key, box.group, box.note))))
+    said = ", ".join(map(text_of, filter(None, (box.key, box.group, box.note))))
     yield f'<g class="box"{opens}><title>{escape(said)}</title>'
     if not inside:
         wide, high = width + _text_size(item)[0], max(height, _text_size(item)[1])

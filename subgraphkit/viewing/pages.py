@@ -17,8 +17,8 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from subgraphkit.texts import printable
-from subgraphkit.viewing.drawing import drawn, group_colours, legend, limits
-from subgraphkit.viewing.sections import Cell, Drawing, Section, Table, Text, Timeline, shown
+from subgraphkit.viewing.drawing import draw_pictures, group_colours, legend, limits
+from subgraphkit.viewing.sections import Cell, Drawing, Section, Table, Text, Timeline, text_of
 from subgraphkit.viewing.timelines import timeline
 
 _ROWS_IN_A_FRAGMENT = 20
@@ -70,12 +70,12 @@ def page(title: str, *sections: Section) -> str:
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>{escape(shown(title))}</title>
+<title>{escape(text_of(title))}</title>
 <style>{style}</style>
 </head>
 <body>
 <header>
-<h1>{escape(shown(title))}</h1>
+<h1>{escape(text_of(title))}</h1>
 <div class="tools" id="tools" hidden>
 <input type="search" id="search" placeholder="Search all tables" aria-label="Search all tables">
 <button type="button" id="theme" aria-label="Change between light and dark">Dark</button>
@@ -98,7 +98,7 @@ def fragment(*sections: Section) -> str:
 
 
 def _scale_tables(sections: Iterable[Section]) -> tuple[Section, ...]:
-    return tuple(one.scaled() if isinstance(one, Table) else one for one in sections)
+    return tuple(one.scale_units() if isinstance(one, Table) else one for one in sections)
 
 
 def _section(section: Section, at: int, most_rows: int) -> str:
@@ -106,7 +106,7 @@ def _section(section: Section, at: int, most_rows: int) -> str:
     kind = type(section).__name__.lower()
     place = f' data-section="{at}"' if at >= 0 else ""
     level = "h2" if at >= 0 else "h4"  # what is around a fragment has headings of its own
-    head = f"<{level}>{escape(shown(section.title))}</{level}>" if section.title else ""
+    head = f"<{level}>{escape(text_of(section.title))}</{level}>" if section.title else ""
     body = "".join(_body(section, most_rows, whole=at >= 0))
     return f'<section class="{kind}"{place}>{head}{body}</section>\n'
 
@@ -132,12 +132,12 @@ def _table(table: Table, most_rows: int) -> Iterator[str]:
         yield f'<p class="words">{escape(printable(table.caption))}</p>'
     yield '<div class="scroll"><table><thead><tr>'
     for column, number in zip(table.columns, numeric, strict=True):
-        yield f'<th scope="col"{_number(number)}>{escape(shown(column))}</th>'
+        yield f'<th scope="col"{_number(number)}>{escape(text_of(column))}</th>'
     yield "</tr></thead><tbody>"
     for at, row in enumerate(table.rows[:most_rows]):
         cells = (
             f"<td{_number(numeric[place])}>{_bar(row[place : place + 3], most[place])}"
-            f"{escape(shown(cell, most[place]))}</td>"
+            f"{escape(text_of(cell, most[place]))}</td>"
             for place, cell in enumerate(row)
         )
         mark = ' class="marked"' if at in table.marked else ""
@@ -187,7 +187,7 @@ def _drawing(drawing: Drawing, *, whole: bool) -> Iterator[str]:
     for words in filter(None, (drawing.caption, limits(drawing) if whole else "")):
         yield f'<p class="words">{escape(printable(words))}</p>'
     yield legend(drawing)
-    for at, (name, picture) in enumerate(drawn(drawing)):
+    for at, (name, picture) in enumerate(draw_pictures(drawing)):
         hidden = " hidden" if at else ""
         yield f'<div class="picture" data-view="{at}" data-name="{name}"{hidden}>{picture}</div>'
         if not whole:
@@ -198,8 +198,8 @@ def _data(section: Section) -> Any:
     """Return what the script needs of a section: columns of a table, facts of boxes."""
     if isinstance(section, Table):
         return {
-            "title": shown(section.title),
-            "columns": [shown(column) for column in section.columns],
+            "title": text_of(section.title),
+            "columns": [text_of(column) for column in section.columns],
             "cells": [
                 _column([row[at] for row in section.rows]) for at in range(len(section.columns))
             ],
@@ -210,10 +210,10 @@ def _data(section: Section) -> Any:
         }
     if isinstance(section, Drawing):
         return {
-            "opens": shown(section.opens),
-            "colours": {shown(group): one for group, one in group_colours(section).items()},
+            "opens": text_of(section.opens),
+            "colours": {text_of(group): one for group, one in group_colours(section).items()},
             "boxes": [
-                [shown(box.key), [[shown(name), shown(value)] for name, value in box.facts]]
+                [text_of(box.key), [[text_of(name), text_of(value)] for name, value in box.facts]]
                 for box in section.boxes
             ],
         }
@@ -224,11 +224,11 @@ def _column(cells: Sequence[Cell]) -> Any:
     """Return numbers as they are; texts once each, and which is where."""
     if not any(isinstance(cell, str) for cell in cells):
         return [
-            shown(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
+            text_of(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell
             for cell in cells
         ]
     texts: dict[str, int] = {}
-    places = [texts.setdefault(shown(cell), len(texts)) for cell in cells]
+    places = [texts.setdefault(text_of(cell), len(texts)) for cell in cells]
     return {"texts": list(texts), "places": places}
 
 

@@ -27,7 +27,7 @@ _NARROWEST: Final = 5
 
 
 @contextmanager
-def shown(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
+def show_progress(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
     """Show what is told to a progress for as long as the block lasts; nothing stays on a terminal.
 
     While nothing is told, the last event is told again every second, with the time that has passed.

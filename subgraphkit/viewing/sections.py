@@ -66,19 +66,19 @@ class Table:
         """
         place = list(self.columns).index
         heads = [column.upper() for column in self.columns]
-        rows = [[one if isinstance(one, str) else shown(one) for one in row] for row in self.rows]
+        rows = [[one if isinstance(one, str) else text_of(one) for one in row] for row in self.rows]
         give = map(place, self.give) if self.give else None
         right = [at for at, number in enumerate(self.numeric()) if number]
         return aligned([heads, *rows], [*right, *map(place, self.right)], width=width, give=give)
 
-    def filled(self) -> Self:
+    def drop_empty(self) -> Self:
         """Return the table without the columns that nothing is in, but for the first."""
         wanted = [not at or any(row[at] not in {None, ""} for row in self.rows)
                   for at in range(len(self.columns))]  # fmt: skip
         rows = [tuple(compress(row, wanted)) for row in self.rows]
         return replace(self, columns=list(compress(self.columns, wanted)), rows=rows)
 
-    def scaled(self) -> Self:
+    def scale_units(self) -> Self:
         """Return the table with FLOPs and times in a unit that suits the largest."""
         heads, cells = list(self.columns), list(zip(*self.rows, strict=True))
         for unit, powers in _UNITS.items():
@@ -198,7 +198,7 @@ def _divide(cell: Cell, power: float) -> Cell:
     return cell / power if isinstance(cell, int | float) else cell
 
 
-def shown(cell: Cell, most: float = 0.0) -> str:
+def text_of(cell: Cell, most: float = 0.0) -> str:
     """Write a cell as people read it, a name of a model without what a browser would obey.
 
     ``most``: The largest number of the column, if all of it have the same number of decimals.

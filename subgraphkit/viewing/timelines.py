@@ -7,7 +7,7 @@ from typing import Final
 
 from subgraphkit.texts import in_seconds, shortened
 from subgraphkit.viewing.drawing import colours_of
-from subgraphkit.viewing.sections import Timeline, shown
+from subgraphkit.viewing.sections import Timeline, text_of
 
 _WIDTH: Final = 1300
 _ROW: Final = 26
@@ -24,7 +24,7 @@ def timeline(drawn: Timeline) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}" font-family="system-ui, sans-serif" font-size="11" '
-        f'fill="currentColor" role="img" aria-label="{escape(shown(drawn.title))}">'
+        f'fill="currentColor" role="img" aria-label="{escape(text_of(drawn.title))}">'
         f"{''.join(_axis(end, height))}{''.join(_spans(drawn, end))}</svg>"
     )
 
@@ -46,7 +46,7 @@ def _spans(drawn: Timeline, end: float) -> Iterator[str]:
         x, width = one.start / end * _WIDTH, one.seconds / end * _WIDTH
         if width < _NARROWEST:
             continue
-        y, name = (one.row + 1) * _ROW - 6, shown(one.name)
+        y, name = (one.row + 1) * _ROW - 6, text_of(one.name)
         yield (
             f"<g><title>{escape(name)}: {in_seconds(one.seconds)}</title>"
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 4}" rx="2" '

@@ -17,13 +17,11 @@ def no_equivalent(what: str, instead: str) -> CallerError:
 class UnknownNameError(CallerError, RuntimeError):
     """A configuration entry or a provider of a name that nobody knows (SGK107)."""
 
-    def __init__(self, what: str, name: str, hint: str) -> None:
-        super().__init__("SGK107", f"there is no {what} {name!r}", hint=hint)
-
 
 def _entry(entries: Mapping[str, str], key: str) -> str:
     if key not in entries:
-        raise UnknownNameError("configuration entry", key, "Add it before you ask for it.")
+        problem = f"there is no configuration entry {key!r}"
+        raise UnknownNameError("SGK107", problem, hint="Add it before you ask for it.")
     return entries[key]
 
 

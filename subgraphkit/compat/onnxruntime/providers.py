@@ -43,7 +43,7 @@ def asked_for(
     unknown = [name for name, _ in pairs if not str(name).endswith("ExecutionProvider")]
     if unknown and isinstance(unknown[0], str):
         hint = f"Available: {', '.join(get_available_providers())}."
-        raise UnknownNameError("provider", unknown[0], hint)
+        raise UnknownNameError("SGK107", f"there is no provider {unknown[0]!r}", hint=hint)
     if unknown or (options and len(options) != len(pairs)):
         raise CallerError(
             "SGK107",

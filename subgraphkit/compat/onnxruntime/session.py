@@ -16,7 +16,7 @@ from subgraphkit.compat.onnxruntime.options import (
     no_equivalent,
 )
 from subgraphkit.compat.onnxruntime.providers import Provider, asked_for, providers_of, selection_of
-from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrapped, wrapped
+from subgraphkit.compat.onnxruntime.values import IOBinding, OrtValue, unwrap, wrap
 from subgraphkit.configuration.config import resolve
 from subgraphkit.placing import InferenceSession as _InferenceSession
 from subgraphkit.running.feeds import NodeArg
@@ -185,7 +185,7 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
         """Compute outputs as ``OrtValue`` from inputs of that class."""
-        return [wrapped(one) for one in self.run(output_names, input_dict_ort_values, run_options)]
+        return [wrap(one) for one in self.run(output_names, input_dict_ort_values, run_options)]
 
     def io_binding(self) -> IOBinding:
         """Return an empty binding."""
@@ -201,7 +201,7 @@ class InferenceSession:
 
     def _array(self, name: str, value: Any) -> Any:
         if not isinstance(value, list | tuple | int | float | str):
-            return unwrapped(value)
+            return unwrap(value)
         type_ = self._inner.graph.types.get(name)
         if not isinstance(type_, TensorType):
             return value

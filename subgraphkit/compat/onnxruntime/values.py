@@ -160,12 +160,12 @@ def _require_host(device_type: str) -> None:
         raise no_equivalent(f"memory on {device_type!r} that belongs to an OrtValue", instead)
 
 
-def unwrapped(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """Return what an ``OrtValue`` holds; anything else as it is."""
     return value.value() if isinstance(value, OrtValue) else value
 
 
-def wrapped(value: Any) -> OrtValue:
+def wrap(value: Any) -> OrtValue:
     """Return a value as an ``OrtValue``."""
     return value if isinstance(value, OrtValue) else OrtValue(value)
 
@@ -181,7 +181,7 @@ class IOBinding(_IOBinding):
 
     def bind_cpu_input(self, name: str, array: Any) -> None:
         """Read the input from an array or ``OrtValue`` at every run."""
-        super().bind_cpu_input(name, unwrapped(array))
+        super().bind_cpu_input(name, unwrap(array))
 
     def bind_ortvalue_input(self, name: str, ortvalue: Any) -> None:
         """Read the input from an ``OrtValue`` at every run."""
@@ -189,12 +189,12 @@ class IOBinding(_IOBinding):
 
     def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
         """Write the output into an ``OrtValue`` at every run."""
-        super().bind_ortvalue_output(name, unwrapped(ortvalue))
+        super().bind_ortvalue_output(name, unwrap(ortvalue))
 
     def get_outputs(self) -> list[Any]:
         """Return the bound outputs of the last run as ``OrtValue``."""
-        return [wrapped(value) for value in super().get_outputs()]
+        return [wrap(value) for value in super().get_outputs()]
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """Return the bound outputs of the last run as arrays of the host."""
-        return [to_host(unwrapped(value)) for value in self.get_outputs()]
+        return [to_host(unwrap(value)) for value in self.get_outputs()]

@@ -79,7 +79,7 @@ class _Portrait:
         columns = (*whole, "MFLOPs", _PART, _TIME)
         notes = [*dry_run_lines(self.partitioning), *left_out_lines(self.partitioning)]
         caption = " ".join(filter(None, [*said, *(f"{one}." for one in notes)]))
-        return Table(columns, rows, "Shares", caption, (_PART,)).filled()
+        return Table(columns, rows, "Shares", caption, (_PART,)).drop_empty()
 
     def drawing(self, title: str, *, opens: str = "") -> Drawing:
         """Return the picture of the subgraphs."""
@@ -165,7 +165,7 @@ class _Portrait:
         names = self.partitioning.graph.table.names
         caption = "" if all(names) else "A node without a name has the first value it makes, in ()."
         bars = ("MFLOPs", _TIME)
-        return Table(columns, rows, _NODES, caption, bars, links=links).filled()
+        return Table(columns, rows, _NODES, caption, bars, links=links).drop_empty()
 
     def _node(self, subgraph: Subgraph, node: Node) -> tuple[str | int | float | None, ...]:
         types = node.graph.types
@@ -204,7 +204,7 @@ class _Portrait:
         columns = ("subgraph", "backend", "nodes", "MFLOPs", _TIME, *ends)
         said = f"Not run, because nothing reads it: {counted(idle, 'node')}." if idle else ""
         title = "Subgraphs in running order"
-        return Table(columns, rows, title, said, ("MFLOPs", _TIME)).filled()
+        return Table(columns, rows, title, said, ("MFLOPs", _TIME)).drop_empty()
 
     @cached_property
     def _causes(self) -> Sequence[Cause]:

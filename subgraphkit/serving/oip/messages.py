@@ -12,9 +12,9 @@ from subgraphkit.serving.oip.parsing import (
     RequestForm,
     ResponseForm,
     flag,
-    named,
+    name_tensors,
     parameters,
-    parted,
+    split_body,
 )
 from subgraphkit.serving.oip.tensors import arrays_of
 
@@ -56,11 +56,11 @@ def decode_request(
     Raises:
         InputError: It is none (SGK343). Nothing larger than the body was allocated for it.
     """
-    head, data = parted(body, header_length, RequestForm)
+    head, data = split_body(body, header_length, RequestForm)
     settings = parameters(head.parameters, "the request")
     binary = flag(settings, "binary_data_output", default=False)
     outputs = {}
-    for one, where in named(head.outputs or (), "outputs"):
+    for one, where in name_tensors(head.outputs or (), "outputs"):
         wanted = parameters(one.parameters, where)
         outputs[one.name] = flag(wanted, "binary_data", default=binary)
     return InferenceRequest(
@@ -70,7 +70,7 @@ def decode_request(
 
 def decode_response(body: Any, header_length: str | int | None = None) -> dict[str, Any]:
     """Read the outputs of an answer by name, as a client does; otherwise as a request is read."""
-    head, data = parted(body, header_length, ResponseForm)
+    head, data = split_body(body, header_length, ResponseForm)
     return arrays_of(head.outputs, data, "outputs")
 
 

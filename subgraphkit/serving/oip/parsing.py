@@ -71,7 +71,7 @@ _Form = TypeVar("_Form")
 _Named = TypeVar("_Named", TensorForm, OutputForm)
 
 
-def parted(
+def split_body(
     body: Any, header_length: str | int | None, form: type[_Form]
 ) -> tuple[_Form, memoryview]:
     """Return a body's JSON and the data behind it; InputError (SGK343), as from all here."""
@@ -88,7 +88,7 @@ def parted(
         refuse(f"its {given} bytes of JSON cannot be parsed: {error}")
 
 
-def named(listed: Sequence[_Named], key: str) -> Iterator[tuple[_Named, str]]:
+def name_tensors(listed: Sequence[_Named], key: str) -> Iterator[tuple[_Named, str]]:
     """Go through descriptions of tensors, with what errors call them."""
     seen = set()
     for place, one in enumerate(listed):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from subgraphkit.serving.oip.datatypes import BINARY_ONLY, DATATYPES, refuse
 from subgraphkit.serving.oip.json_values import from_json, pieces
-from subgraphkit.serving.oip.parsing import TensorForm, named, parameters
+from subgraphkit.serving.oip.parsing import TensorForm, name_tensors, parameters
 from subgraphkit.serving.oip.reading import checked_shape, from_binary
 
 _MORE_THAN_JSON: Final = 2
@@ -26,7 +26,7 @@ def arrays_of(
     """Return the arrays of a message by name; InputError (SGK343) if wrong or too much."""
     arrays, place = {}, 0
     room = max(_MORE_THAN_JSON * sum(len(memoryview(one.data)) for one in tensors), _FREE_BYTES)
-    for one, where in named(tensors, key):
+    for one, where in name_tensors(tensors, key):
         size: Any = parameters(one.parameters, where).get("binary_data_size")
         shape = checked_shape(one, where)
         values = memoryview(one.data)

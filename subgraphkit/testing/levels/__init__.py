@@ -43,7 +43,7 @@ class CaseRunner:
         untried = Finding(Outcome.SKIP)
         return [
             {
-                "case": case.signed(untried).to_dict(),
+                "case": case.sign(untried).to_dict(),
                 "timeout_factor": case.timeout_factor,
                 "batch_key": "" if is_declared(case, self._subject) else case.batch_key,
             }

@@ -20,7 +20,7 @@ from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven, came_back
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.ir import Initializer
-from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, breach
 from subgraphkit.testing.operator_checks import Workbench, new_weights, workbench
 from subgraphkit.testing.process_checks import call_in_subprocess, check_in_subprocess
 from subgraphkit.testing.small_models import graphs_of, model_of
@@ -60,7 +60,7 @@ def _with_blob(check: Callable[[Workbench, bytes], Finding], subject: Subject) -
         if blob is None:
             return Finding(Outcome.SKIP, "its operators cannot be stored: serialize() is None")
         if not isinstance(blob, bytes) or not blob:
-            return broken(f"serialize() returned {blob!r:.60}, expected bytes or None")
+            return breach(f"serialize() returned {blob!r:.60}, expected bytes or None")
         return check(bench, blob)
 
 
@@ -206,7 +206,7 @@ def _fingerprint(subject: Subject) -> Finding:
     there = call_in_subprocess(fingerprint_of, subject, _CHILD_SECONDS, what=_WHAT)
     if here == there:
         return PASSED
-    return broken(f"fingerprint() is {here!r} here and {there!r} in another process")
+    return breach(f"fingerprint() is {here!r} here and {there!r} in another process")
 
 
 def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
@@ -221,7 +221,7 @@ def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
         with suppress(Stopped, SubgraphkitError), workbench(other, usual.model) as bench:
             found = _restored_as(bench, engine if _key(bench) == key else None)
             if found is not None:
-                return found.said_of(f"with {name}={value}")
+                return found.about(f"with {name}={value}")
     return PASSED if others else Finding(Outcome.SKIP, "it has no option with other known values")
 
 
@@ -240,7 +240,7 @@ def _restored_as(bench: Workbench, engine: bytes | None) -> Finding | None:
             with suppress(Stopped), _restore(bench, blob) as twin:  # it may refuse to be
                 found = bench.subject.judge.difference(right, twin.run(inputs))
                 if found is not None:
-                    return found.said_of(what)
+                    return found.about(what)
     return None
 
 

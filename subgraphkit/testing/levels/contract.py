@@ -16,7 +16,7 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.errors import InvalidModelError, OptionError
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.onnx_io import load
-from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, breach
 from subgraphkit.testing.claimed import model_taken, models_taken, usual_models
 from subgraphkit.testing.operator_checks import OPERATOR_CHECKS, Workbench, workbench
 from subgraphkit.testing.process_checks import changes_left, check_in_subprocess, threads_kept
@@ -51,7 +51,7 @@ def _on_workbenches(check: Callable[[Workbench], Finding], subject: Subject) -> 
             except Stopped as stop:
                 one = stop.finding
         if one.is_wrong:
-            return replace(one.said_of(f"model {model.name!r}"), taken=taken)
+            return replace(one.about(f"model {model.name!r}"), taken=taken)
         held = one.outcome is Outcome.PASSED
         found.append(replace(one, outcome=Outcome.RIGHT, taken=taken) if held else one)
     return min(found, key=lambda one: one.outcome is not Outcome.RIGHT)
@@ -63,14 +63,14 @@ def _on_workbenches(check: Callable[[Workbench], Finding], subject: Subject) -> 
 def _probe_again(subject: Subject) -> Finding:
     """A probe finds the same again."""
     first, second = subject.backend_class.probe(), subject.backend_class.probe()
-    return PASSED if first == second else broken(f"probe() found {first}, and then {second}")
+    return PASSED if first == second else breach(f"probe() found {first}, and then {second}")
 
 
 def _deep_probe(subject: Subject) -> Finding:
     """A deep probe does not raise, and finds that the backend can run."""
     found = subject.backend_class.probe(deep=True)
     if not isinstance(found, ProbeResult):
-        return broken(f"probe(deep=True) returned {found!r:.80}, expected a ProbeResult")
+        return breach(f"probe(deep=True) returned {found!r:.80}, expected a ProbeResult")
     if not found.available:
         return Finding(Outcome.FAIL_PROBE, f"probe(deep=True): {'; '.join(found.problems)}")
     return PASSED
@@ -81,22 +81,22 @@ def _options(subject: Subject) -> Finding:
     schema: Sequence[Any] = tuple(subject.backend_class.options)
     wrong = [one for one in schema if not isinstance(one, Option)]
     if wrong:
-        return broken(f"options holds {wrong[0]!r:.80}, expected an Option")
+        return breach(f"options holds {wrong[0]!r:.80}, expected an Option")
     names = [option.name for option in schema]
     if len(set(names)) < len(names):
-        return broken(f"two options have one name: {', '.join(names)}")
+        return breach(f"two options have one name: {', '.join(names)}")
     unexplained = [option.name for option in schema if not option.help.strip()]
     if unexplained:
-        return broken(f"option {unexplained[0]!r} has no help")
+        return breach(f"option {unexplained[0]!r} has no help")
     for option in schema:
         if option.default is not None:
             given = {option.name: (option.default, "the conformance kit")}
             values = validate_options(subject.name, schema, given)
             if values[option.name] != option.default:
-                return broken(f"option {option.name!r} reads its default as another value")
+                return breach(f"option {option.name!r} reads its default as another value")
     with suppress(OptionError):
         validate_options(subject.name, schema, {"no_such_option": (1, "the conformance kit")})
-        return broken("an option that does not exist is accepted")
+        return breach("an option that does not exist is accepted")
     return PASSED
 
 
@@ -104,14 +104,14 @@ def _fingerprint(subject: Subject) -> Finding:
     """Two instances have the same fingerprint, a text that is not empty."""
     first, second = subject.build().fingerprint(), subject.build().fingerprint()
     if not isinstance(first, str) or not first:
-        return broken(f"fingerprint() returned {first!r}, expected a text")
-    return PASSED if first == second else broken(f"fingerprint() is {first!r}, then {second!r}")
+        return breach(f"fingerprint() returned {first!r}, expected a text")
+    return PASSED if first == second else breach(f"fingerprint() is {first!r}, then {second!r}")
 
 
 def _pool(subject: Subject) -> Finding:
     """What it says about its threads is one of the words for it."""
     pool, words = subject.backend_class.traits.pool, ("none", "sleeps", "spins", "unknown")
-    return PASSED if pool in words else broken(f"pool is {pool!r}, expected one of {words}")
+    return PASSED if pool in words else breach(f"pool is {pool!r}, expected one of {words}")
 
 
 def _keeps_to_one_thread(subject: Subject) -> Finding:
@@ -124,12 +124,12 @@ def _properties(subject: Subject) -> Finding:
     backend = subject.build()
     first, second = backend.properties(), backend.properties()
     if not first:
-        return broken("properties() is empty")
+        return breach("properties() is empty")
     wrong = [one for one in first if not isinstance(one, SubgraphProperty)]
     if wrong:
-        return broken(f"properties() holds {wrong[0]!r:.80}, expected a SubgraphProperty")
+        return breach(f"properties() holds {wrong[0]!r:.80}, expected a SubgraphProperty")
     if _have_in_common(first, second):
-        return broken("properties() returns the same instance twice; they keep state for a bind")
+        return breach("properties() returns the same instance twice; they keep state for a bind")
     return PASSED
 
 
@@ -141,11 +141,11 @@ def _instances_apart(subject: Subject) -> Finding:
     """Two instances share no state, and both can be written for people."""
     first, second = subject.build(), subject.build()
     if first is second:
-        return broken("building it twice gives one instance")
+        return breach("building it twice gives one instance")
     owned = first.properties()
     if _have_in_common(owned, second.properties()):
-        return broken("two instances share a property")
-    return PASSED if all(map(repr, (first, *owned))) else broken("repr() is empty")
+        return breach("two instances share a property")
+    return PASSED if all(map(repr, (first, *owned))) else breach("repr() is empty")
 
 
 # -- the selector --------------------------------------------------------------------------------

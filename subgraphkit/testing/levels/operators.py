@@ -19,7 +19,7 @@ from subgraphkit.testing.execution import Part, batch_key
 from subgraphkit.testing.foreign import beside_foreign, is_own
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit.testing.subject import Subject
-from subgraphkit.testing.variants import VARIANTS, foldable, folded, sandwiched, sandwiched_feeds
+from subgraphkit.testing.variants import VARIANTS, fold_inputs, foldable, sandwich, sandwiched_feeds
 from subgraphkit.types import DataType
 
 _HOLDS_BODIES: Final = frozenset({"If", "Loop", "Scan"})
@@ -68,8 +68,8 @@ def _as_variant(
     variant: str, model: onnx.ModelProto, feeds: Mapping[str, Any]
 ) -> tuple[onnx.ModelProto, Mapping[str, Any]]:
     if variant == "sandwiched":
-        return sandwiched(model), sandwiched_feeds(feeds)
-    return folded(model, feeds) if variant == "folded" else (model, feeds)
+        return sandwich(model), sandwiched_feeds(feeds)
+    return fold_inputs(model, feeds) if variant == "folded" else (model, feeds)
 
 
 def _label_of(type_: onnx.TypeProto) -> str:

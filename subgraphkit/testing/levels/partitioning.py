@@ -166,7 +166,7 @@ def _run_edge_case(edge_case: EdgeCase, subject: Subject) -> Finding:
         return found
     again = _run_graph(edge_case, other, subject)
     usable = again.is_wrong or again.outcome is Outcome.RIGHT
-    return again.said_of(f"with {substitution.name} in its place") if usable else found
+    return again.about(f"with {substitution.name} in its place") if usable else found
 
 
 def _is_foreign(model: Any) -> bool:

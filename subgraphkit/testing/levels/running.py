@@ -16,7 +16,7 @@ from subgraphkit.errors import CallerError, ExecutionError, SubgraphkitError
 from subgraphkit.finding.registry import registered
 from subgraphkit.placing import InferenceSession, SessionSpec
 from subgraphkit.testing import run_checks
-from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, broken
+from subgraphkit.testing.cases import Case, Finding, Outcome, Stopped, breach
 from subgraphkit.testing.claimed import model_taken, models_taken
 from subgraphkit.testing.comparison import REFERENCE
 from subgraphkit.testing.foreign import beside_foreign, is_own
@@ -113,7 +113,7 @@ def _feed_several(text: str, several: Sequence[Mapping[str, Any]], subject: Subj
     """Run a model on several feeds, one after the other, in one session."""
 
     def check(opened: Opened) -> Finding | None:
-        return next(filter(None, map(opened.fed_with, several)), None)
+        return next(filter(None, map(opened.feed, several)), None)
 
     return check_session(subject, _model(text), check)
 
@@ -132,12 +132,12 @@ def _failing(
     right, wrong = ({**drawn, last.name: np.full(shape, one)} for one in numbers)
 
     def check(opened: Opened) -> Finding | None:
-        found = opened.fed_with(right)
+        found = opened.feed(right)
         try:
             opened.session.run(None, wrong)
         except ExecutionError as error:
-            return found or _pickle_fault(error) or opened.fed_with(right)
-        return found or (broken(missed) if missed else None)
+            return found or _pickle_fault(error) or opened.feed(right)
+        return found or (breach(missed) if missed else None)
 
     return check_session(subject, model, check, **road)
 
@@ -148,11 +148,11 @@ def _pickle_fault(error: SubgraphkitError) -> Finding | None:
         arrived = copy.deepcopy(error)
     except Exception as trouble:  # noqa: BLE001 (whatever the class of a plugin does)
         said = f"cannot be pickled: {type(trouble).__name__}: {trouble}"
-        return broken(f"{type(error).__name__} {said}")
+        return breach(f"{type(error).__name__} {said}")
     if (arrived.code, arrived.fault, str(arrived)) == (error.code, error.fault, str(error)):
         return None
     said = f"[{error.code}] becomes {arrived!r:.200} when it is pickled"
-    return broken(f"{type(error).__name__} {said}")
+    return breach(f"{type(error).__name__} {said}")
 
 
 def _run_forked(subject: Subject) -> Finding:
@@ -169,7 +169,7 @@ def _run_forked(subject: Subject) -> Finding:
 
 def _feed_or_refuse(opened: Opened) -> Finding | None:
     try:
-        return opened.fed_with(opened.model.feeds(1))
+        return opened.feed(opened.model.feeds(1))
     except CallerError as error:
         return None if error.code == _NOT_IN_A_CHILD else Finding(Outcome.FAIL_RUN, str(error))
     except Stopped as stop:
@@ -194,7 +194,7 @@ def _opened_by_spec(subject: Subject) -> Finding:
             try:
                 other = SessionSpec.from_json(session.spec.to_json()).open()
             except SubgraphkitError as error:
-                return broken(f"its spec cannot be opened: {error}", taken)
+                return breach(f"its spec cannot be opened: {error}", taken)
             with other:
                 found = run_checks.sessions_by_turns(Opened(subject, model, session), other)
     return found or Finding(Outcome.RIGHT if taken else Outcome.UNCLAIMED, taken=taken)

@@ -14,8 +14,8 @@ from subgraphkit.backend.options import PlainOptions
 from subgraphkit.backend.plugin_api import api_text, name_problem
 from subgraphkit.errors import OptionError
 from subgraphkit.finding.catalogue import CATALOGUE, BackendRecord
-from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, broken
-from subgraphkit.testing.process_checks import Imported, call_in_subprocess, imported
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, Stopped, breach
+from subgraphkit.testing.process_checks import Imported, call_in_subprocess, import_backend
 from subgraphkit.testing.subject import Subject
 
 _CHILD_SECONDS: Final = 45.0
@@ -41,14 +41,16 @@ def _if_installed(check: Callable[[Subject], Finding], subject: Subject) -> Find
 
 
 def _passed_unless(problem: str) -> Finding:
-    return broken(problem) if problem else PASSED
+    return breach(problem) if problem else PASSED
 
 
 @lru_cache(maxsize=1)
 def _looked_at(target: str, installed: str, distribution: str) -> Imported | Finding:
     subject = Subject(installed, distribution, target)
     try:
-        found = call_in_subprocess(imported, subject, _CHILD_SECONDS, what="imports and probes it")
+        found = call_in_subprocess(
+            import_backend, subject, _CHILD_SECONDS, what="imports and probes it"
+        )
     except Stopped as stop:
         return stop.finding
     return Imported(**found)
@@ -72,7 +74,7 @@ def _import(subject: Subject) -> Finding:
         return Finding(Outcome.FAIL_PROBE, found.error)
     if found.seconds > _MOST_IMPORT_SECONDS:
         text = f"importing it takes {found.seconds:.1f} s, expected {_MOST_IMPORT_SECONDS:g} s"
-        return broken(f"{text}; import the library when it is first used")
+        return breach(f"{text}; import the library when it is first used")
     return PASSED
 
 
@@ -84,7 +86,7 @@ def _probe(subject: Subject) -> Finding:
     if found.problems:
         return Finding(Outcome.FAIL_PROBE, f"it cannot run here: {'; '.join(found.problems)}")
     if found.probe_seconds > _MOST_PROBE_SECONDS:
-        return broken(f"the probe takes {found.probe_seconds:.1f} s")
+        return breach(f"the probe takes {found.probe_seconds:.1f} s")
     try:
         subject.build()
     except OptionError as error:
@@ -108,7 +110,7 @@ def _registration(subject: Subject) -> Finding:
     records = _records(subject)
     if len(records) != 1:
         providers = ", ".join(record.provider for record in records) or "no distribution"
-        return broken(f"{providers} provides it, expected one")
+        return breach(f"{providers} provides it, expected one")
     return _passed_unless(str(records[0].error or ""))
 
 
@@ -116,9 +118,9 @@ def _manifest(subject: Subject) -> Finding:
     """Its manifest says what the class says, and options are declared in the manifest alone."""
     manifest = _records(subject)[0].manifest
     if manifest is None:
-        return broken("there is no subgraphkit-backend.toml beside the package's __init__.py")
+        return breach("there is no subgraphkit-backend.toml beside the package's __init__.py")
     if not manifest.summary:
-        return broken("the manifest has no summary")
+        return breach("the manifest has no summary")
     # a namespace of hooks has all of it from the manifest
     is_class = isinstance(subject.backend_class, type)
     problem = _second_declaration(subject.backend_class, manifest) if is_class else ""
@@ -143,9 +145,9 @@ def _dependency(subject: Subject) -> Finding:
     needs = importlib.metadata.requires(name) or []
     ours = [need for need in needs if _OUR_NAME.match(need) and "extra ==" not in need]
     if not ours:
-        return broken(f"{name} does not depend on subgraphkit")
+        return breach(f"{name} does not depend on subgraphkit")
     if not any(map(_UPPER_BOUND.search, ours)):
-        return broken(f"{name} depends on {ours[0]!r}, expected an upper bound as well")
+        return breach(f"{name} depends on {ours[0]!r}, expected an upper bound as well")
     return PASSED
 
 
@@ -155,7 +157,7 @@ def _typed(subject: Subject) -> Finding:
     spec = find_spec(package)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     if not any(Path(place, "py.typed").exists() for place in places):
-        return broken(f"package {package!r} has no file py.typed")
+        return breach(f"package {package!r} has no file py.typed")
     return PASSED
 
 

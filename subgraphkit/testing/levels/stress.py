@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, broken
+from subgraphkit.testing.cases import PASSED, Case, Finding, Outcome, breach
 from subgraphkit.testing.claimed import model_taken
 from subgraphkit.testing.process_checks import count_in
 from subgraphkit.testing.run_checks import in_threads
@@ -93,7 +93,7 @@ def _growing(act: Callable[[int], object], warm_up: int, times: int, words: str)
             left += [f"{more} {what}"] if more >= times else []
         if not left:
             return PASSED
-    return broken(f"{times} {words} {', '.join(left)}")
+    return breach(f"{times} {words} {', '.join(left)}")
 
 
 def _threads_in_one_session(subject: Subject) -> Finding:
@@ -119,7 +119,7 @@ def _interrupted(subject: Subject) -> Finding:
     expected = model.expected(feeds)
     with subject.session(model.proto) as session:
         if not _interrupt(lambda: subject.run(session, feeds)):
-            return broken("KeyboardInterrupt did not come through")
+            return breach("KeyboardInterrupt did not come through")
         found = subject.judge.difference(expected, subject.run(session, feeds))
     if found is None:
         with subject.session(model.proto) as other:

@@ -29,7 +29,7 @@ ORDER = (
 
 
 def carried_out(pool, names):
-    listed = {one.case.case: one.case for one in pool.listed(2, SECONDS)}
+    listed = {one.case.case: one.case for one in pool.list_cases(2, SECONDS)}
     hanging = {"same_input_twice": HANGING_SECONDS}
     tasks = [Task(listed[f"L2/{name}"], hanging.get(name, SECONDS)) for name in names]
     return list(pool.findings([task] for task in tasks))

@@ -7,7 +7,7 @@ import pytest
 from subgraphkit.testing import Subject
 from subgraphkit.testing.foreign import ForeignBackend, beside_foreign, is_own
 from subgraphkit.testing.official_cases import official_cases
-from subgraphkit.testing.variants import folded, sandwiched
+from subgraphkit.testing.variants import fold_inputs, sandwich
 from tests.models import parsed
 
 NUMPY = Subject("numpy")
@@ -36,7 +36,7 @@ def divided(model):
 ])  # fmt: skip
 def test_every_input_and_output_of_a_sandwich_crosses_a_boundary(name):
     case = official(name)
-    before, own, behind = divided(sandwiched(case.model))
+    before, own, behind = divided(sandwich(case.model))
     inputs = {value.name for value in case.model.graph.input}
     outputs = {value.name for value in case.model.graph.output}
     assert (before[0], own[0], behind[0]) == ("foreign", "numpy", "foreign")
@@ -62,7 +62,7 @@ def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous():
 
 def test_the_foreign_backend_takes_nothing_but_its_own_nodes():
     (property_,) = ForeignBackend().properties()
-    bound = NUMPY.bind(sandwiched(official("test_add").model))
+    bound = NUMPY.bind(sandwich(official("test_add").model))
     selector = property_.create_selector(bound)
     assert [bool(selector.select(node)) for node in bound.nodes] == [
         not is_own(node) for node in bound.nodes
@@ -72,7 +72,7 @@ def test_the_foreign_backend_takes_nothing_but_its_own_nodes():
 def test_folding_turns_all_inputs_but_the_first_into_initializers():
     case = official("test_conv_with_strides_padding")
     ((inputs, _),) = case.data_sets()
-    model, feeds = folded(case.model, case.feeds(inputs))
+    model, feeds = fold_inputs(case.model, case.feeds(inputs))
     onnx.checker.check_model(model)
     assert list(feeds) == ["x"] == [value.name for value in model.graph.input]
     assert [tensor.name for tensor in model.graph.initializer] == ["W"]

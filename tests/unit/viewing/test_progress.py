@@ -9,7 +9,7 @@ import time
 import pytest
 
 from subgraphkit.backend import Progress, ProgressEvent
-from subgraphkit.viewing.progress import shown
+from subgraphkit.viewing.progress import show_progress
 
 
 class Stream(io.StringIO):
@@ -37,7 +37,7 @@ def passing(monkeypatch):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(passing, *, terminal):
     stream = Stream(terminal=terminal)
-    with shown("auto", stream) as progress:
+    with show_progress("auto", stream) as progress:
         progress("calibrating", 0)
         passing(40)
         progress("calibrating", 1, 4)
@@ -52,7 +52,7 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_elsewhere(passing, *, termin
 def test_what_others_print_takes_the_place_of_the_bar(monkeypatch, passing):
     stream = Stream(terminal=True)
     monkeypatch.setattr(sys, "stderr", stream)
-    with shown("auto") as progress:
+    with show_progress("auto") as progress:
         progress("compiling", 0)
         passing(40)
         progress("compiling", 1, 4)
@@ -65,7 +65,7 @@ def test_what_others_print_takes_the_place_of_the_bar(monkeypatch, passing):
 def test_a_bar_is_as_wide_as_its_line_has_room_for(monkeypatch, passing, columns, bar):
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Stream(terminal=True)
-    with shown("auto", stream) as progress:
+    with show_progress("auto", stream) as progress:
         passing(1)
         progress("compiling", 0, 1, message="tvm_0 on tvm")
     drawn = f"[{'.' * bar}] " if bar else ""
@@ -76,7 +76,7 @@ def test_a_phase_that_begins_is_shown_at_once_on_a_terminal_and_not_elsewhere(pa
     del passing
     for terminal in (True, False):
         stream = Stream(terminal=terminal)
-        with shown("auto", stream) as progress:
+        with show_progress("auto", stream) as progress:
             progress("partitioning", 0)
             part = Progress(None, progress, subgraph="numpy_0", backend="numpy")
             part("compiling", 0, 2, "numpy_0")
@@ -89,7 +89,7 @@ def test_a_phase_that_begins_is_shown_at_once_on_a_terminal_and_not_elsewhere(pa
 
 def test_work_that_was_cancelled_is_said_to_stop(passing):
     stream = Stream()
-    with shown("auto", stream) as progress:
+    with show_progress("auto", stream) as progress:
         progress.cancel()
         passing(10)
         progress("compiling", 1, 3)
@@ -97,7 +97,7 @@ def test_work_that_was_cancelled_is_said_to_stop(passing):
 
 
 def test_the_log_gets_a_line_every_ten_seconds(passing, caplog):
-    with caplog.at_level(logging.INFO, "subgraphkit.progress"), shown("log") as progress:
+    with caplog.at_level(logging.INFO, "subgraphkit.progress"), show_progress("log") as progress:
         for done in range(5):
             progress("calibrating", done, 8)
             passing(6)
@@ -124,7 +124,7 @@ def test_the_last_event_is_told_again_while_a_library_tells_nothing():
         if len(told) > 3:
             enough.set()
 
-    with shown(listen) as progress:
+    with show_progress(listen) as progress:
         progress("compiling", 0, 1, "tvm_0")
         assert enough.wait(30)
     assert set(map(repr, told)) > {repr(told[0])}  # the time passes
@@ -139,7 +139,7 @@ def test_a_listener_that_fails_between_two_steps_stops_the_work():
         if event.seconds:
             raise RuntimeError("full")
 
-    with shown(listen) as progress:
+    with show_progress(listen) as progress:
         progress("compiling", 0, 1)
         while not progress.cancelled:
             time.sleep(0.01)
