@@ -1,7 +1,6 @@
 """The boundary of every step of the road, where what nobody foresaw is given a code."""
 
 import signal
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -43,7 +42,10 @@ def pass_on(error: BaseException) -> None:
     while at is not None:
         if is_to_pass(at):
             raise at
-        frames.update(frame for frame, _ in traceback.walk_tb(at.__traceback__))
+        trace = at.__traceback__
+        while trace is not None:
+            frames.add(trace.tb_frame)
+            trace = trace.tb_next
         at = at.__context__
         if at is None or at.__traceback__ is None or at.__traceback__.tb_frame not in frames:
             return

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,7 +64,7 @@ def write_bundle(
     """
     target = check_target(target, overwrite=overwrite)
     mode = _SHARED if shared else _PRIVATE
-    part = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
+    part = target.parent / f".{target.name}.{os.urandom(8).hex()}.part"
     try:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -90,7 +89,7 @@ def write_whole(
     """
     is_written = False
     while not is_written:  # who came between a new file and its claim has taken it for left over
-        part = path.with_name(f".subgraphkit-{secrets.token_hex(8)}.part")
+        part = path.with_name(f".subgraphkit-{os.urandom(8).hex()}.part")
         with gone_at_the_end(part):
             try:
                 is_written = _write_by_way_of(

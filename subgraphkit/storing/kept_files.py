@@ -10,7 +10,6 @@ import hmac
 import json
 import os
 import re
-import secrets
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -46,7 +45,7 @@ def signing_key() -> bytes:
         with contextlib.suppress(FileNotFoundError):
             return _read(path)
         # If somebody else is faster, theirs holds.
-        write_whole(path, secrets.token_bytes(_LENGTH), replace=False)
+        write_whole(path, os.urandom(_LENGTH), replace=False)
         return _read(path)
     except CacheError:
         raise
