@@ -176,20 +176,23 @@ def test_a_forked_child_that_leaves_the_block_frees_nothing(tmp_path):
 
 
 def test_the_child_of_a_holder_that_died_does_not_hold_the_lock(tmp_path):
-    reader, writer = os.pipe()
+    (reader, writer), (begun, tell) = os.pipe(), os.pipe()
     holder = os.fork()
     if not holder:
         with locked(tmp_path / "a.lock", 5):
             if not os.fork():
+                os.write(tell, b"x")
                 os.read(reader, 1)
             os._exit(0)
     os.waitpid(holder, 0)
+    os.read(begun, 1)
     told: list[str] = []
     with locked(tmp_path / "a.lock", 5, lambda: told.append("waiting")):
-        assert told == []
+        pass
     os.write(writer, b"x")
-    os.close(writer)
-    os.close(reader)
+    for one in (reader, writer, begun, tell):
+        os.close(one)
+    assert told == []
 
 
 def test_a_link_is_not_followed(tmp_path):
