@@ -242,8 +242,7 @@ class _Bound:
 
 def _quickest_run(session: Any) -> Callable[..., list[Any]]:
     """Return the compiled ``run`` below the Python one, whose checks the bind has made already."""
-    compiled = getattr(session, "_sess", None)
-    run: Callable[..., list[Any]] = getattr(compiled, "run", session.run)
+    run: Callable[..., list[Any]] = getattr(getattr(session, "_sess", None), "run", session.run)
     return run
 
 

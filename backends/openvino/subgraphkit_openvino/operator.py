@@ -32,7 +32,6 @@ _OF_VALUES: Final = re.compile(
 
 _INDICES: Final = frozenset({"i32", "i64", "u32", "u64"})
 """Types of whole numbers that say where or how many."""
-_NUMBER: Final = re.compile(r"#(\d+)")
 _Record = Callable[[InnerTime], object]
 
 _WORTH_BINDING: Final = 1 << 15
@@ -257,7 +256,7 @@ def _nodes_of_layers(compiled: Any, subgraph: Subgraph) -> dict[str, tuple[int, 
     for layer in compiled.get_runtime_model().get_ops():
         facts, name = layer.get_rt_info(), layer.get_friendly_name()
         origins = f"{facts['originalLayersNames'].astype(str)},{name}".split(",")
-        nodes = {int(number) for one in origins for number in _NUMBER.findall(one)}
+        nodes = {int(number) for one in origins for number in re.findall(r"#(\d+)", one)}
         nodes |= {makers[one] for one in origins if one in subgraph.outputs}  # named by the value
         found[name] = tuple(sorted(nodes.intersection(subgraph.nodes)))
     return found

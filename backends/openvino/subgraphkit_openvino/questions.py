@@ -27,7 +27,6 @@ from subgraphkit_openvino import library
 from subgraphkit_openvino.importing import IgnoredInputsError, Written, import_model, write_model
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 
-_PLACEHOLDER: Final = "NotSupportedONNXNode"
 _SOURCES: Final = frozenset({"Parameter", "Constant"})
 
 
@@ -266,7 +265,7 @@ def _place(port: Any) -> tuple[str, int]:
 
 
 def _is_placeholder(op: Any) -> bool:
-    return bool(op.get_type_name() == _PLACEHOLDER)
+    return bool(op.get_type_name() == "NotSupportedONNXNode")
 
 
 def _contradiction(port: Any, graph: BoundGraph, value: str) -> str:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from subgraphkit.backend import (
     Backend,
@@ -27,8 +27,6 @@ from subgraphkit_tvm.library import MODULE, host_target, identity, raise_here, t
 from subgraphkit_tvm.operator import TvmOperator
 from subgraphkit_tvm.shared_library import load_library, unpack
 from subgraphkit_tvm.tuning import make_tuner, require_tunable
-
-_INSTALL: Final = "pip install 'apache-tvm>=0.27,<0.28'"
 
 
 class TvmProperty(SubgraphProperty):
@@ -115,9 +113,8 @@ class TvmBackend(Backend[Options]):
             except Exception as error:  # noqa: BLE001 (a probe never raises)
                 problem = f"module {MODULE!r} cannot be used: {words_of(error)}"
         if problem:
-            return ProbeResult(
-                available=False, versions=versions, problems=(problem,), hint=_INSTALL
-            )
+            hint = "pip install 'apache-tvm>=0.27,<0.28'"
+            return ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)
         return ProbeResult(available=True, devices=(device,), versions=versions)
 
     def fingerprint(self) -> str:

@@ -27,7 +27,7 @@ from subgraphkit_tensorrt.building.profiles import InputRange
 from subgraphkit_tensorrt.building.report import describe
 from subgraphkit_tensorrt.library.cudart import on_device
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.library.gpus import kind_of_gpu, machine
+from subgraphkit_tensorrt.library.gpus import machine
 from subgraphkit_tensorrt.library.logger import LOGGER, listening, tail
 
 # Kernels are timed while a plan is built, and two builds on a device would time each other.
@@ -81,7 +81,8 @@ def _build_plan(
     options, progress = context.options, context.progress
     monitor = monitor_for(library.trt, f"TensorRT builds {subgraph.id}", progress)
     config.progress_monitor = monitor
-    timings = timings_for(context, library, kind_of_gpu(options.device) or "none")
+    kinds = [device.name for device in machine().devices[options.device :]] or ["none"]
+    timings = timings_for(context, library, kinds[0])
     attached = attach_timings(timings, config) if timings is not None else None
     with listening() as lines, cancellable(progress):
         made = parsed.builder.build_serialized_network(parsed.network, config)

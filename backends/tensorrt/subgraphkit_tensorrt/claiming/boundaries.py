@@ -43,8 +43,7 @@ class BoundaryRules:
                 "takes it"
             )
             return Refusal("dynamic_shape", text)
-        places = [place for place, name in enumerate(node.inputs) if name == value]
-        if not set(places).isdisjoint(self._rules.inside(node)):
+        if any(node.inputs[at : at + 1] == (value,) for at in self._rules.inside(node)):
             text = f"{value!r} is a float that a shape depends on; it can be computed inside only"
             return Refusal("border", text)
         # The caller's own inputs can be had before the engine runs.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from subgraphkit.backend import Answer, BindContext, Refusal, options_of
 from subgraphkit.errors import CompileError
-from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.storing import Answers, Passing
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import NameMap
@@ -75,7 +75,8 @@ class Filters:
             return
         self._questions = ParserQueries(graph, library, options, conversions, folder)
         left = [i for i in graph.order if i not in self.refusals and not graph.is_constant_node(i)]
-        for node_id, refusal in self._questions.refusals(left).items():
+        found = self._questions.refusals_in(make_subgraph(graph, left, "tensorrt")) if left else {}
+        for node_id, refusal in found.items():
             self.refusals[node_id] = conversions.advice(Node(graph, node_id), refusal)
 
     def _static(self, node: Node, rules: Rules, conversions: Conversions) -> Refusal | None:
@@ -94,9 +95,8 @@ class Filters:
         self.refusals.update(found)
         node_id, refusal = next(iter(found.items()))
         label = subgraph.graph.nodes[node_id].label
-        return Refusal(
-            refusal.code, f"of this region TensorRT does not take {label}: {refusal.text}"
-        )
+        text = f"of this region TensorRT does not take {label}: {refusal.text}"
+        return Refusal(refusal.code, text)
 
     def release_builder(self) -> None:
         """Let go of what asking takes; a question that comes later takes it again."""

@@ -90,10 +90,6 @@ class ParserQueries:
         with on_device(self._device):
             self._builder = None
 
-    def refusals(self, nodes: Sequence[int]) -> dict[int, Refusal]:
-        """Return those nodes that the parser does not take beside the others, with its words."""
-        return self.refusals_in(make_subgraph(self._graph, nodes, "tensorrt")) if nodes else {}
-
     def refusals_in(self, subgraph: Subgraph) -> dict[int, Refusal]:
         """Return what has to go from a subgraph, for the parser to take the rest."""
         first = self._write(subgraph)

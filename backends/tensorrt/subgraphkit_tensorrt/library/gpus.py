@@ -77,12 +77,6 @@ def machine() -> Machine:
         return Machine(problem=f"NVIDIA's driver cannot be used: {error}", hint=hint)
 
 
-def kind_of_gpu(index: int) -> str:
-    """Return the name of a GPU, which many of a kind share; empty if there is none."""
-    devices = machine().devices
-    return devices[index].name if index < len(devices) else ""
-
-
 class _DriverError(Exception):
     """A call failed."""
 

@@ -43,7 +43,8 @@ class Conversions:
             raise _converter_failure(node, f"raised {type(error).__name__}: {error}") from error
         if made is not None and not isinstance(made, Replacement):
             raise _converter_failure(node, f"returned {made!r}, expected a Replacement or None")
-        if made is not None and any(self._is_missing(one) for one in made.nodes):
+        missing = self._rules.table.missing
+        if made and any(not one.domain and one.op_type in missing for one in made.nodes):
             return None
         return made
 
@@ -62,9 +63,6 @@ class Conversions:
             f'converter: @subgraphkit_tensorrt.lowering.converter("{node.op_type}"{domain}), '
             "in a module that the option modules names",
         )
-
-    def _is_missing(self, node: onnx.NodeProto) -> bool:
-        return not node.domain and node.op_type in self._rules.table.missing
 
     def _lowering(self, node: Node) -> Lowering | None:
         added = registered(node)

@@ -47,10 +47,7 @@ class Device:
         """Return a GPU; it lives as long as it is used."""
         key = id(cuda), index  # which it holds, so that the id is its own
         with _LOCK:
-            found = _DEVICES.get(key)
-            if found is None:
-                found = _DEVICES[key] = cls(cuda, index)
-            return found
+            return _DEVICES.get(key) or _DEVICES.setdefault(key, cls(cuda, index))
 
     @property
     def name(self) -> str:
@@ -193,10 +190,7 @@ class Loader:
         """Return the loader of a library and a device; it lives as long as it is used."""
         key = id(library.trt), options.device
         with _LOCK:
-            found = _LOADERS.get(key)
-            if found is None:
-                found = _LOADERS[key] = cls(library, options)
-            return found
+            return _LOADERS.get(key) or _LOADERS.setdefault(key, cls(library, options))
 
     def load(self, blob: bytes) -> Any:
         """Return an ``ICudaEngine``, or None if TensorRT does not take the plan.

@@ -159,7 +159,8 @@ class Engines:
         with self._building:
             found = self.find(inputs, shapes)
             if found is None:
-                self._add_met(self._plan_for(self._ranges_for(inputs), _shapes_text(inputs)))
+                self.add(self._plan_for(self._ranges_for(inputs), _shapes_text(inputs)), met=True)
+                self.drop_plan_bytes()
                 found = self.find(inputs, shapes)
             if found is None:
                 raise self._uncovered_error(inputs)
@@ -186,17 +187,14 @@ class Engines:
     def _widen(self, ranges: Sequence[Ranges], text: str) -> None:
         try:
             with self._building:
-                self._add_met(self._plan_for(ranges, text))
+                self.add(self._plan_for(ranges, text), met=True)
+                self.drop_plan_bytes()
         except BaseException as error:  # noqa: BLE001 (nobody waits for this thread)
             if not self._is_closed:
                 self._has_failed = True
                 LOGGER.warning("no engine of %s for %s: %s", self.subgraph.id, text, str(error))
         if self._is_closed:
             self.close()
-
-    def _add_met(self, plan: EnginePlan) -> None:
-        self.add(plan, met=True)
-        self.drop_plan_bytes()
 
     def release(self, entry: PooledEngine) -> None:
         """Take back what ``find`` or ``build`` returned."""

@@ -211,7 +211,16 @@ class TensorRTOperator(SubgraphOperator):
 
     def info(self) -> Mapping[str, Any]:
         """Return engines, memory and, if measured, times of layers; JSON-able."""
-        engines = [self._describe_engine(plan, loaded) for plan, loaded in self._engines.current()]
+        engines = [
+            {
+                "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
+                "memory": loaded.memory(),
+                **loaded.contexts.count(),
+                "refittable": loaded.refittable,
+                "report": plan.report,
+            }
+            for plan, loaded in self._engines.current()
+        ]
         return {
             "library": f"{self._library.flavour.title} {self._library.capabilities.version}",
             "engines": engines,
@@ -243,15 +252,6 @@ class TensorRTOperator(SubgraphOperator):
             )
         np.copyto(buffer, result, casting="unsafe")
         return buffer
-
-    def _describe_engine(self, plan: EnginePlan, loaded: LoadedEngine) -> dict[str, Any]:
-        return {
-            "ranges": [[one.to_json() for one in ranges] for ranges in plan.profiles],
-            "memory": loaded.memory(),
-            **loaded.contexts.count(),
-            "refittable": loaded.refittable,
-            "report": plan.report,
-        }
 
 
 class _Profiled(TensorRTOperator):
