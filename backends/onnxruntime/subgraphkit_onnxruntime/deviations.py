@@ -196,6 +196,17 @@ def _window(node: Node) -> str:
     return ""
 
 
+def _transposed(node: Node) -> str:
+    stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[_PLANE:]
+    is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
+    is_less = any(
+        isinstance(old, int) and new < old for new, old in zip(stated, sizes, strict=False)
+    )
+    if is_less or (is_same and any(node.attribute("output_padding", None) or ())):
+        return "of what it makes it tells another size, and takes no buffers of the right one"
+    return ""
+
+
 def _mean(node: Node) -> str:
     made = node.graph.shape(node.outputs[0])
     is_empty = 0 in (node.shape(0) or ()) and made is not None and 0 not in made
@@ -360,6 +371,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Conv": _window,
     "ConvInteger": _conv_integer,
+    "ConvTranspose": _transposed,
     "DequantizeLinear": _dequantize,
     "Div": _division,
     "Einsum": _einsum,

@@ -96,10 +96,10 @@ class GraphDraft:
         """Say to which node the operations from now on belong."""
         self._node = node.id
 
-    def value(self, name: str, also: frozenset[DataType] = frozenset()) -> DraftTensor:
+    def value(self, name: str) -> DraftTensor:
         """Return the tensor of a value; RefusedError for a type or shape oneDNN lacks."""
         if name not in self.values:
-            dims, dtype = self._type(name, self.dtypes | also)
+            dims, dtype = self._type(name, self.dtypes)
             source = None
             if name in self.graph.constants:
                 source = Source((name,), lambda array: _dense(array, dims))

@@ -3,13 +3,9 @@
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit.types import DataType
 from subgraphkit_onednn.lowering.draft import GraphDraft, lowers, require, single_output
 
 _MOST_CONCATENATED: Final = 64
-
-_CONVERTED: Final = frozenset({DataType.BFLOAT16})
-"""Element types that oneDNN converts on processors that cannot compute with them, too."""
 
 
 @lowers("Identity", "Flatten")
@@ -63,9 +59,11 @@ def concat(draft: GraphDraft, node: Node) -> None:
 
 @lowers("Cast")
 def cast(draft: GraphDraft, node: Node) -> None:
-    """Lower a cast between the floating-point types that oneDNN has."""
-    x = draft.value(node.inputs[0], _CONVERTED)
-    y = draft.value(single_output(node), _CONVERTED)
+    """Lower a cast between the floating-point types that oneDNN computes with here.
+
+    Where it computes in float32 alone, bfloat16 loses the sign of zeros, and tiny numbers.
+    """
+    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     if x.dtype == y.dtype:
         draft.stand_for(node.outputs[0], x)
     else:
