@@ -61,3 +61,14 @@ def test_what_is_not_finite_stays_with_its_neighbours(value, size):
     assert np.isfinite(y[0, 0]).all()
     assert len(rows)
     assert np.abs(np.array([rows, columns]) - 6.5 * size / 13).max() <= size / 13 + 0.5
+
+
+def test_whole_numbers_are_rounded_where_the_reference_knows_no_such_coordinates():
+    how = {"mode": "linear", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+    wanted = model((1, 1, 5, 6), (1, 1, 3, 4), how)
+    whole = model((1, 1, 5, 6), (1, 1, 3, 4), how)
+    for value in (*whole.graph.input, *whole.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.INT32
+    x = np.random.default_rng(0).integers(-9, 9, (1, 1, 5, 6)).astype(np.int32)
+    exact = resized(wanted, x.astype(np.float32))
+    np.testing.assert_array_equal(resized(whole, x), np.rint(exact))

@@ -158,7 +158,8 @@ def _fused_gemm(node: Node) -> str:
 
 def _mat_mul(node: Node) -> str:
     x, y = node.shape(0) or (), node.shape(1) or ()
-    if len(y) > _CHANNELS and node.is_constant(1) and not all(isinstance(n, int) for n in x[:-2]):
+    counts = x[:-2] or x[:-1]  # of products, or of rows, which OpenVINO then counts as such
+    if len(y) > _CHANNELS and node.is_constant(1) and not all(isinstance(n, int) for n in counts):
         return "stored factors for a count that is open, at which OpenVINO fails when running"
     if all(len(node.shape(place) or ()) != 1 for place in range(2)):
         return ""

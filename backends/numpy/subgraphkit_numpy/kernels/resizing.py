@@ -64,7 +64,8 @@ def resize(site: Site) -> Made:
     rare = site.attribute("antialias", 0) or settings.transformation == "tf_crop_and_resize"
     kept = site.attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
     exact = settings.mode == "nearest" or site.dtype() in FLOATS | HALVES
-    if rare or kept or not exact:
+    unknown = settings.transformation == "tf_half_pixel_for_nn"  # to the reference
+    if rare or kept or not (exact or unknown):
         return reference_kernel(site)
     axes = site.ints("axes")
 
@@ -99,7 +100,7 @@ def _resize(
     out = np.empty(shape, wide.dtype)
     if out.size:
         _run(np.ascontiguousarray(wide), out, plan)
-    return out.astype(x.dtype, copy=False)
+    return (out if x.dtype.kind not in "biu" else np.rint(out)).astype(x.dtype, copy=False)
 
 
 def _run(x: Array, out: Array, plan: Sequence["_Axis"]) -> None:
