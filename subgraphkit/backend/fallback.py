@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from itertools import zip_longest
 from threading import Lock
 from typing import Any, Final
 
@@ -12,6 +13,9 @@ from subgraphkit.types import Dim, TensorType
 
 _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _WINDOWS: Final = _POOLS | {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}
+_MOVING: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""Behind them another axis may be short of what a window needs."""
+_MOST_AXES: Final = 3
 _EMPTYING: Final = frozenset((
     "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "NonMaxSuppression", "NonZero",
     "Range", "SequenceAt", "Slice", "TopK",
@@ -42,13 +46,12 @@ class RegionFallback:
         self._subgraph, self._compile, self._reason = subgraph, compile_region, reason
         self._lock = Lock()
         self._operator: SubgraphOperator | None = None
-        self._least = _least_size(subgraph.members) if self.has_open(_POOLS) else 1
-        self._axes = [
-            (place, axis)
-            for place, type_ in enumerate(subgraph.input_types if self._least > 1 else ())
-            for axis, size in enumerate(getattr(type_, "shape", None) or ())
-            if axis and not isinstance(size, int)
-        ]
+        least = _least_sizes(subgraph.members) if self.has_open(_POOLS) else []
+        self._short: list[tuple[int, int, int]] = []
+        for place, type_ in enumerate(subgraph.input_types if least else ()):
+            open_axes = [not isinstance(one, int) for one in getattr(type_, "shape", None) or ()]
+            for behind, (size, is_open) in enumerate(zip(least, open_axes[:0:-1], strict=False), 1):
+                self._short += [(place, -behind, size)] if is_open and size > 1 else []
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Sequence[Any]:
         """Run on the fallback backend.
@@ -69,7 +72,7 @@ class RegionFallback:
 
         Of less than a window some libraries make an element, where the next step is further away.
         """
-        return any(inputs[place].shape[axis] < self._least for place, axis in self._axes)
+        return any(inputs[place].shape[axis] < least for place, axis, least in self._short)
 
     def may_help(self, inputs: Sequence[Any]) -> bool:
         """Say whether a failed run may be right elsewhere.
@@ -140,21 +143,27 @@ class RegionFallback:
         return operator
 
 
-def _least_size(nodes: Sequence[Node]) -> int:
-    """Return how long axes have to be for windows that are one behind the other to find room."""
-    found: dict[int, int] = {}
+def _least_sizes(nodes: Sequence[Node]) -> list[int]:
+    """Return how long axes have to be, the last first, for windows in a row to find room."""
+    found: dict[int, list[int]] = {}
     for node in reversed(nodes):
-        least = max([1, *(found.get(one.id, 1) for one in node.consumers())])
+        several = [found.get(one.id, []) for one in node.consumers()]
+        least = [max(sizes) for sizes in zip_longest(*several, fillvalue=1)]
+        if node.op_type in _MOVING:
+            least = [max(least, default=1)] * _MOST_AXES
         if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
             taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
             ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)
             steps, wide = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
-            rows = zip(taps, steps, wide, pads, pads[len(taps) :], strict=False)
-            known = [one for one in rows if isinstance(one[0], int)]
-            rooms = [(least - 1) * s + (k - 1) * d + 1 - low - high for k, s, d, low, high in known]
-            least = max(least, *rooms, 1)
+            given = (taps, steps, wide, pads[: len(taps)], pads[len(taps) :])
+            rows = zip(least + [1] * len(taps), *map(reversed, given), strict=False)
+            rooms = [
+                (size - 1) * s + (k - 1) * d + 1 - low - high if isinstance(k, int) else size
+                for size, k, s, d, low, high in rows
+            ]
+            least = [max(sizes) for sizes in zip_longest(least, rooms, fillvalue=1)]
         found[node.id] = least
-    return max(found.values(), default=1)
+    return [max(sizes) for sizes in zip_longest(*found.values(), fillvalue=1)]
 
 
 def _is_open(node: Node) -> bool:
