@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, overload
@@ -244,10 +244,6 @@ class CompiledSubgraphs(Sequence[SubgraphOperator]):
         if isinstance(index, str):
             index = self.partitioning.place_of(index)
         return self.operators[index]
-
-    def __iter__(self) -> Iterator[SubgraphOperator]:
-        """Iterate over the operators."""
-        return iter(self.operators)
 
     def close(self) -> None:
         """Close every operator, when engines that wait have been proven."""

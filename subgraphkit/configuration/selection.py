@@ -16,6 +16,7 @@ needs quoting in a shell, where no file is called like the selection.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -231,14 +232,8 @@ class _TextReader:
             return "; did you mean ','?"
         if found == "=":
             return "; did you mean ':' before the option?"
-        if self.text != self.text.lower() and _readable(self.text.lower()):
-            return f"; did you mean {self.text.lower()!r}?"
+        folded = self.text.lower()
+        with suppress(ConfigError):
+            if self.text != folded and parse_selection(folded) is not None:
+                return f"; did you mean {folded!r}?"
         return ""
-
-
-def _readable(text: str) -> bool:
-    try:
-        parse_selection(text)
-    except ConfigError:
-        return False
-    return True

@@ -28,7 +28,6 @@ from subgraphkit.types import (
     MapType,
     OptionalType,
     SequenceType,
-    Shape,
     SparseTensorType,
     TensorType,
     ValueType,
@@ -211,16 +210,14 @@ class _Writer:
             case None:
                 return None
             case TensorType() | SparseTensorType():
-                return [type(type_).__name__, int(type_.dtype), self._shape(type_.shape)]
+                dims = type_.shape and [self._dim(dim) for dim in type_.shape]
+                return [type(type_).__name__, int(type_.dtype), dims]
             case SequenceType() | OptionalType():
                 return [type(type_).__name__, self._type(type_.element)]
             case MapType():
                 return ["MapType", int(type_.key), self._type(type_.value)]
             case _:
                 raise NoKeyError(f"a {type(type_).__name__} has no canonical form")
-
-    def _shape(self, shape: Shape | None) -> list[Any] | None:
-        return None if shape is None else [self._dim(dim) for dim in shape]
 
     def _dim(self, dim: Any) -> Any:
         if not isinstance(dim, str):

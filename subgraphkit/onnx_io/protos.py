@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import onnx
 from google.protobuf.message import Message
+from onnx import helper
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.types import (
@@ -114,11 +115,21 @@ def state_value(value: onnx.ValueInfoProto, name: str, type_: ValueType | None) 
 
 
 @lru_cache(maxsize=4096)
-def _written(type_: ValueType) -> onnx.TypeProto:
+def _written(type_: ValueType | None) -> onnx.TypeProto:
     """Write a type; not to be changed, since it is that of all values of the type."""
-    proto = onnx.TypeProto()
-    _write_type(proto, type_)
-    return proto
+    match type_:
+        case TensorType():
+            return helper.make_tensor_type_proto(int(type_.dtype), type_.shape)
+        case SparseTensorType():
+            return helper.make_sparse_tensor_type_proto(int(type_.dtype), type_.shape)
+        case SequenceType():
+            return helper.make_sequence_type_proto(_written(type_.element))
+        case OptionalType():
+            return helper.make_optional_type_proto(_written(type_.element))
+        case MapType():
+            return helper.make_map_type_proto(int(type_.key), _written(type_.value))
+        case None:
+            return onnx.TypeProto()
 
 
 def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:
@@ -183,29 +194,3 @@ def _dim(proto: onnx.TensorShapeProto.Dimension, inferred: bool) -> Dim:  # noqa
         return None
     name = intern(proto.dim_param)  # TypeError if it is no text
     return name if inferred and name.startswith("unk__") else named(name)
-
-
-def _write_type(proto: onnx.TypeProto, type_: ValueType) -> None:
-    if isinstance(type_, TensorType | SparseTensorType):
-        tensor = proto.tensor_type if isinstance(type_, TensorType) else proto.sparse_tensor_type
-        tensor.elem_type = int(type_.dtype)
-        if type_.shape is not None:
-            tensor.shape.SetInParent()
-            for dim in type_.shape:
-                _write_dim(tensor.shape.dim.add(), dim)
-    elif isinstance(type_, MapType):
-        proto.map_type.key_type = int(type_.key)
-        if type_.value is not None:
-            _write_type(proto.map_type.value_type, type_.value)
-    else:
-        holder = proto.sequence_type if isinstance(type_, SequenceType) else proto.optional_type
-        holder.elem_type.SetInParent()
-        if type_.element is not None:
-            _write_type(holder.elem_type, type_.element)
-
-
-def _write_dim(proto: onnx.TensorShapeProto.Dimension, dim: Dim) -> None:
-    if isinstance(dim, int):
-        proto.dim_value = dim
-    elif dim is not None:
-        proto.dim_param = dim

@@ -195,13 +195,7 @@ def reference_to(constant: Initializer, **place: object) -> onnx.TensorProto:
 
 def tensor_of(constant: Initializer) -> onnx.TensorProto:
     """Return a constant as a tensor with its data inside."""
-    array = constant.array()
-    if constant.type.dtype is DataType.STRING:
-        texts = [s.encode() if isinstance(s, str) else bytes(s) for s in array.reshape(-1)]
-        return onnx.TensorProto(
-            name=constant.name, dims=array.shape, data_type=DataType.STRING, string_data=texts
-        )
-    return numpy_helper.from_array(array, constant.name)
+    return numpy_helper.from_array(constant.array(), constant.name)
 
 
 def node_key(

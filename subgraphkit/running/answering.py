@@ -356,10 +356,6 @@ class Answering(ABC):
             pool = self.__dict__.setdefault("_workers", made)  # of two, the first stays
         return pool
 
-    def _end_workers(self) -> None:
-        """Have no thread wait for requests; those that came before are answered."""
-        self._pool().shutdown(wait=False)  # one that is made later would not be ended
-
     def _forget_threads(self) -> None:
         """Go on in a forked child, without the threads of the parent."""
         self.__dict__.pop("_workers", None)

@@ -305,7 +305,7 @@ class Session(Answering):
     def close(self) -> None:
         """Release what the operators hold. May be called more than once."""
         self._gate.alone(self._release)
-        self._end_workers()
+        self._pool().shutdown(wait=False)  # one that is made later would not be ended
 
     def _release(self) -> None:
         if self._closed:

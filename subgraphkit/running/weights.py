@@ -30,25 +30,24 @@ _Touched = tuple[Step, Step, tuple[str, ...]]
 class Weights:
     """The constants of a session, each with the number of times it was replaced.
 
+    Attributes:
+        current: The constants with their data of today, by name.
+        versions: How often each was replaced, of those that were.
+
     Thread-safety: the session holds its gate around every call.
     """
 
     def __init__(self, graph: BoundModel) -> None:
         self._graph = graph
-        self._current: dict[str, Initializer] = dict(graph.constants)
+        self.current: dict[str, Initializer] = dict(graph.constants)
         self.versions: dict[str, int] = {}
-
-    @property
-    def current(self) -> Mapping[str, Initializer]:
-        """The constants with their data of today, by name."""
-        return self._current
 
     def output_makers(self) -> dict[str, Callable[[], _Array]]:
         """Return, for every constant, what makes a fresh copy of its data."""
         return {
-            name: partial(_copy, self._current[name])
+            name: partial(_copy, self.current[name])
             for name in self._graph.outputs
-            if name in self._current
+            if name in self.current
         }
 
     def update(
@@ -70,16 +69,16 @@ class Weights:
         arrays = {name: self._checked_array(name, value) for name, value in changed.items()}
         renewed = {name: self._renewed_weight(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
-        renewed |= self._graph.refolded(renewed, {**self._current, **renewed})
-        before = self._current, self.versions
+        renewed |= self._graph.refolded(renewed, {**self.current, **renewed})
+        before = self.current, self.versions
         touched: list[_Touched] = []
         try:
             latest, outcome = _hand_out(plan, renewed, touched)
-            self._current = {**self._current, **renewed}
+            self.current = {**self.current, **renewed}
             self.versions = self.versions | {name: renewed[name].version for name in arrays}
             take(latest)
         except BaseException:
-            self._current, self.versions = before
+            self.current, self.versions = before
             _restore(touched)
             take(plan)
             raise
@@ -91,7 +90,7 @@ class Weights:
         Return the plan with recompiled operators; the others stay open, and all have their old
         weights after a WeightUpdateError (SGK133).
         """
-        renewed = {name: stored for name, stored in self._current.items() if stored.version}
+        renewed = {name: stored for name, stored in self.current.items() if stored.version}
         touched: list[_Touched] = []
         try:
             return _hand_out(plan, renewed, touched)[0]
@@ -100,7 +99,7 @@ class Weights:
             raise
 
     def _checked_array(self, name: str, value: Any) -> _Array:
-        stored = self._current.get(name)
+        stored = self.current.get(name)
         folding = self._graph.folding
         if folding is not None and (sources := folding.sources.get(name)) is not None:
             made_from = ", ".join(map(repr, sorted(sources))) or "sizes"
@@ -130,7 +129,7 @@ class Weights:
             return
         replaced = {
             name: stored.array()
-            for name, stored in {**self._current, **renewed}.items()
+            for name, stored in {**self.current, **renewed}.items()
             if stored.version and _may_decide_shapes(stored)
         }
         try:
@@ -143,7 +142,7 @@ class Weights:
                 raise _decides_shapes(renewed, why)
 
     def _renewed_weight(self, name: str, array: _Array) -> Initializer:
-        stored = self._current[name]
+        stored = self.current[name]
         return Initializer(name, stored.type, lambda: array, stored.version + 1)
 
 

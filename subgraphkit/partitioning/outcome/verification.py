@@ -15,10 +15,9 @@ import numpy as np
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.errors import InternalError
-from subgraphkit.ir import Adjacency, BoundGraph, Node, Subgraph
+from subgraphkit.ir import Adjacency, Node, Subgraph
 from subgraphkit.partitioning.algorithms.levels import Longs, distinct
 from subgraphkit.partitioning.algorithms.quotient import weak_components
-from subgraphkit.partitioning.claiming.ask import CheckedProperty
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 
 
@@ -202,23 +201,17 @@ def forbidden_crossings(
     state: PartitionState, made: Iterable[tuple[Subgraph, int]]
 ) -> Iterator[tuple[Subgraph, str, Refusal]]:
     """Yield what crosses the edge of a subgraph that its property forbids."""
+    graph = state.graph
     for subgraph, index in made:
-        for value, refusal in _forbidden(state.graph, subgraph, state.properties[index]):
-            yield subgraph, value, refusal
-
-
-def _forbidden(
-    graph: BoundGraph, subgraph: Subgraph, asked: CheckedProperty
-) -> Iterator[tuple[str, Refusal]]:
-    if not asked.watches_boundary:
-        return
-    entering = frozenset(subgraph.inputs)
-    for node in subgraph.nodes if entering else ():
-        for value in entering.intersection(graph.read_by(node)):
-            refusal = asked.may_enter(Node(graph, node), value)
+        asked, entering = state.properties[index], frozenset(subgraph.inputs)
+        if not asked.watches_boundary:
+            continue
+        for node in subgraph.nodes if entering else ():
+            for value in entering.intersection(graph.read_by(node)):
+                refusal = asked.may_enter(Node(graph, node), value)
+                if refusal is not None:
+                    yield subgraph, value, refusal
+        for value in subgraph.outputs:
+            refusal = asked.may_leave(Node(graph, graph.producers[value]), value)
             if refusal is not None:
-                yield value, refusal
-    for value in subgraph.outputs:
-        refusal = asked.may_leave(Node(graph, graph.producers[value]), value)
-        if refusal is not None:
-            yield value, refusal
+                yield subgraph, value, refusal

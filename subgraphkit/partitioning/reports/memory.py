@@ -97,7 +97,8 @@ class Memory:
     def running(self) -> int:
         """The most while it runs; see ``busiest``."""
         kept = sum(step.work for step in self.steps if step.keeps_work)
-        return self.held + kept + max(map(_passing, self.steps), default=0)
+        passing = [one.waiting + (0 if one.keeps_work else one.work) for one in self.steps]
+        return self.held + kept + max(passing, default=0)
 
     @property
     def ahead(self) -> int:
@@ -206,10 +207,6 @@ def check_memory(partitioning: PartitioningData) -> None:
         needed=memory.ahead,
         limit=settings.max_memory,
     )
-
-
-def _passing(step: StepMemory) -> int:
-    return step.waiting + (0 if step.keeps_work else step.work)
 
 
 def _footprint(claim: Claim, subgraph: Subgraph) -> Footprint:
