@@ -96,10 +96,8 @@ def test_what_the_parser_does_not_take_is_told_in_its_words_with_the_node():
         helper.make_node("Det", ["h"], ["y"], name="d"),
     ]
     subgraph = whole(typed_model(nodes, {"x": [2, 2]}, {"y": []}))
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError, match=r"SGK170.*#1 Det 'd'") as caught:
         build_engine(subgraph, options(), rtx())
-    assert caught.value.code == "SGK170"
-    assert "#1 Det 'd'" in caught.value.message
     assert caught.value.context["nodes"] == (1,)
 
 
@@ -108,16 +106,14 @@ def test_a_network_that_is_not_what_the_model_says_is_refused():
     model = typed_model(
         nodes, {"x": [4]}, {"y": [4]}, types={"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE}
     )
-    with pytest.raises(CompileError, match=r"is float32\[4\], expected float64\[4\]") as caught:
+    with pytest.raises(CompileError, match=r"SGK171.*is float32\[4\], expected float64\[4\]"):
         build_engine(whole(model), options(), rtx())
-    assert caught.value.code == "SGK171"
 
 
 def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option():
     asked = options(dims=RANGES, workspace_limit=1 << 20)
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError, match="SGK172") as caught:
         build_engine(cut(bound(blocks()), 0), asked, rtx())
-    assert caught.value.code == "SGK172"
     assert "workspace_limit" in caught.value.hint
 
 
@@ -139,10 +135,8 @@ def test_an_option_reaches_the_builder(given):
     {"max_num_tactics": "many"},
 ], ids=str)  # fmt: skip
 def test_an_option_the_library_would_ignore_is_an_error(given):
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError, match=f"SGK173.*{next(iter(given))}"):
         build_engine(cut(bound(blocks()), 0), options(dims=RANGES, builder=given), rtx())
-    assert caught.value.code == "SGK173"
-    assert next(iter(given)) in caught.value.message
 
 
 def test_flags_are_set_as_options_say():

@@ -284,9 +284,8 @@ def _built(**given):
 def test_an_option_that_needs_a_gpu_is_an_error_and_spoils_no_later_build():
     if machine().devices:
         pytest.skip("there is a GPU")
-    with pytest.raises(CompileError, match="option refittable=true needs a GPU") as caught:
+    with pytest.raises(CompileError, match=r"SGK173.*option refittable=true needs a GPU"):
         _built(refittable=True)
-    assert caught.value.code == "SGK173"
     assert homes(_divided(refittable=True)) == {0, 1, 2, 3}
     assert homes(_built()) == {0, 1, 2, 3}
 

@@ -158,10 +158,8 @@ def test_the_real_library_talks_through_the_one_logger():
     with listening() as lines:
         parsed = parser.parse(b"\x08")
     assert not parsed
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError, match=r"SGK162.*not read a damaged model") as caught:
         check(parsed, "read a damaged model", lines)
-    assert caught.value.code == "SGK162"
-    assert caught.value.message == "TensorRT could not read a damaged model"
     assert caught.value.context["lines"] == tuple(lines)
 
 

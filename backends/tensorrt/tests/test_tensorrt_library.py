@@ -180,10 +180,9 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(monkeypatch):
     monkeypatch.setattr(flavours, "machine", lambda: NO_GPU)
     found = find("tensorrt_rtx")
     assert found.state == "build only"
-    with pytest.raises(BackendUnavailableError) as caught:
+    said = "SGK104.*can build engines here but cannot run them: there is no NVIDIA GPU"
+    with pytest.raises(BackendUnavailableError, match=said) as caught:
         TensorRTBackend(Options(flavour="tensorrt_rtx"))
-    assert caught.value.code == "SGK104"
-    assert "can build engines here but cannot run them: there is no NVIDIA GPU" in str(caught.value)
     assert "build_only=true" in caught.value.hint
     planner = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
     assert (planner.traits.evidence, planner.library) == ("asked", found.library)

@@ -40,9 +40,8 @@ def _with(**given):
     ({"precision": "fp8"}, "needs calibration"),
 ])  # fmt: skip
 def test_options_that_contradict_one_another_are_refused(given, said):
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(OptionError, match="SGK161") as caught:
         check_agreement(_with(**given))
-    assert caught.value.code == "SGK161"
     assert said in caught.value.message
     assert caught.value.hint
 
@@ -111,9 +110,8 @@ def test_settings_of_the_builder_are_those_of_the_library_at_hand(release):
 ])  # fmt: skip
 @needs_rtx
 def test_a_setting_that_the_library_does_not_have_or_take_is_refused(name, value, code, said, hint):
-    with pytest.raises(OptionError) as caught:
+    with pytest.raises(OptionError, match=code) as caught:
         read_settings(rtx().trt, _with(builder={name: value}).builder)
-    assert caught.value.code == code
     assert said in caught.value.message
     assert hint in caught.value.hint
 
