@@ -24,9 +24,12 @@ def deviation(node: Node) -> str:
     """Return what is wrong with ONNX Runtime's way of running a node; empty if nothing is known."""
     if node.domain:
         return ""
-    maker = RegionFallback.emptied_by(node) if node.op_type in FAILS_ON_NOTHING else None
-    if maker is not None:
-        return f"of nothing, which {maker.op_type} may leave, it makes 0, fails or ends the process"
+    if node.op_type in FAILS_ON_NOTHING:
+        maker = RegionFallback.emptied_by(node)
+        read = len(node.inputs) if node.op_type == "Einsum" else 1
+        if maker is not None or any(0 in (node.shape(place) or ()) for place in range(read)):
+            which = f", which {maker.op_type} may leave" if maker is not None else ""
+            return f"of nothing{which}, it makes 0, fails or ends the process"
     check = _CHECKS.get(node.op_type)
     return check(node) if check is not None else ""
 
@@ -92,10 +95,11 @@ ENDS_ON_NOTHING: Final = frozenset(
 FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
 _BATCH: Final = 1
 _PLANE: Final = 2
-_WHOLE: Final = ("Pow", "ReduceL1", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+_WHOLE: Final = (
+    *("Einsum", "Pow", "ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+)
 _EMPTY: Final = (
-    *("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GroupNormalization", "LRN"),
-    *("InstanceNormalization", "LayerNormalization", "RMSNormalization"),
+    *("GlobalLpPool", "GroupNormalization", "LRN", "LayerNormalization", "RMSNormalization"),
 )
 
 
@@ -207,12 +211,6 @@ def _transposed(node: Node) -> str:
     return ""
 
 
-def _mean(node: Node) -> str:
-    made = node.graph.shape(node.outputs[0])
-    is_empty = 0 in (node.shape(0) or ()) and made is not None and 0 not in made
-    return "the mean of nothing is 0" if is_empty else _int64_through_double(node)
-
-
 def _reduce_bool(node: Node) -> str:
     shape = node.shape(0)
     if node.dtype(0).label == "bool" and (shape is None or 0 in shape):
@@ -242,12 +240,6 @@ def _loop(node: Node) -> str:
     return ""
 
 
-def _einsum(node: Node) -> str:
-    if any(0 in (node.shape(place) or ()) for place in range(len(node.inputs))):
-        return "products of nothing end the process"
-    return _int64_through_double(node)
-
-
 def _scatter(node: Node) -> str:
     label = node.dtype(0).label
     reduces = node.attribute("reduction", "none") != "none"
@@ -257,8 +249,6 @@ def _scatter(node: Node) -> str:
 
 
 def _gates(node: Node) -> str:
-    if 0 in (node.shape(0) or ()):
-        return "a batch of nothing ends the process"
     if node.dtype(0) is DataType.DOUBLE:
         return "double precision is not computed, and a run fails"
     return ""
@@ -374,7 +364,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "ConvTranspose": _transposed,
     "DequantizeLinear": _dequantize,
     "Div": _division,
-    "Einsum": _einsum,
     **dict.fromkeys(("GRU", "LSTM"), _gates),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
@@ -383,7 +372,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
-    **dict.fromkeys(("NegativeLogLikelihoodLoss", "ReduceMean"), _mean),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
     "Resize": _resize,
     "Scan": _scan,
