@@ -99,7 +99,7 @@ class Rules:
 
     def _of_element_types(self, node: Node, operator: Operator) -> Refusal | None:
         allowed = types_of(operator.types)
-        for value in _typed(node, operator.of):
+        for value in _values_of(node, operator.of):
             dtype = node.graph.dtype(value)
             if dtype not in allowed:
                 expected = ", ".join(one.label for one in allowed)
@@ -118,7 +118,7 @@ class Rules:
         return None
 
 
-def _typed(node: Node, what: str) -> Iterable[str]:
+def _values_of(node: Node, what: str) -> Iterable[str]:
     """Return the values of a node whose element types a row of the table is about."""
     kind, _, index = what.partition(" ")
     values = node.outputs if kind.startswith("output") else node.inputs

@@ -254,13 +254,13 @@ class Engines:
         *wider, least = ranges
         for one in wider:
             try:
-                return self._built(one)
+                return self._build_for(one)
             except CompileError as error:
                 if error.code not in _OTHER_RANGES:
                     raise
-        return self._built(least)
+        return self._build_for(least)
 
-    def _built(self, ranges: Ranges) -> EnginePlan:
+    def _build_for(self, ranges: Ranges) -> EnginePlan:
         context = replace(self._context, progress=self._progress)
         plan = build_engine(self.subgraph, context, self._library, [ranges])
         self.builds += 1

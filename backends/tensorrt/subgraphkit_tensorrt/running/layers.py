@@ -14,7 +14,7 @@ def nodes_of_layers(
 ) -> dict[str, tuple[int, ...]]:
     """Return the nodes that layers compute, by the names that profilers are told."""
     texts = {layer: layer for layer in layers}
-    texts |= dict(_inspected(loaded, library))
+    texts |= dict(_texts_of_layers(loaded, library))
     places = {name: NameMap().places(text) for name, text in texts.items()}
     nodes = subgraph.nodes
     return {
@@ -22,7 +22,7 @@ def nodes_of_layers(
     }
 
 
-def _inspected(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, str]]:
+def _texts_of_layers(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, str]]:
     """Yield name and text of each layer that the inspector tells of and can be read."""
     trt = library.trt
     if loaded.handle is None:

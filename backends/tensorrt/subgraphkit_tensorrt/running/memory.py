@@ -81,10 +81,10 @@ class DeviceMemory:
         with self._taking:
             if self._pool is None:
                 self._open()
-            address = self._allocated(size, stream)
+            address = self._allocate(size, stream)
             if not address:
                 self.trim()
-                address = self._allocated(size, stream)
+                address = self._allocate(size, stream)
             if not address:
                 raise self._short(nbytes)
             self._count(size)
@@ -123,7 +123,7 @@ class DeviceMemory:
             )
             end.atexit = False
 
-    def _allocated(self, size: int, stream: int) -> int:
+    def _allocate(self, size: int, stream: int) -> int:
         if self._pool:
             return self._cuda.allocate_from(self._pool, size, stream)
         return self._cuda.allocate(size)
