@@ -16,7 +16,7 @@ import onnx.parser
 
 from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Node
-from subgraphkit.types import DataType
+from subgraphkit.types import DataType, Shape
 from subgraphkit_onnxruntime.library import onnxruntime
 
 
@@ -24,14 +24,24 @@ def deviation(node: Node) -> str:
     """Return what is wrong with ONNX Runtime's way of running a node; empty if nothing is known."""
     if node.domain:
         return ""
-    if node.op_type in FAILS_ON_NOTHING:
-        maker = RegionFallback.emptied_by(node)
-        read = len(node.inputs) if node.op_type == "Einsum" else 1
-        if maker is not None or any(0 in (node.shape(place) or ()) for place in range(read)):
-            which = f", which {maker.op_type} may leave" if maker is not None else ""
-            return f"of nothing{which}, it makes 0, fails or ends the process"
+    maker = RegionFallback.emptied_by(node) if node.op_type in FAILS_ON_NOTHING else None
+    if maker is not None or _reads_nothing(node):
+        which = f", which {maker.op_type} may leave" if maker is not None else ""
+        return f"of nothing{which}, it makes 0, fails or ends the process"
     check = _CHECKS.get(node.op_type)
     return check(node) if check is not None else ""
+
+
+def _reads_nothing(node: Node, outside: Callable[[str], Shape] = lambda _: ()) -> bool:
+    """Say whether a node, or one in its bodies, surely works on nothing, and may not."""
+
+    def shape(name: str) -> Shape:
+        return node.graph.shape(name) or outside(name)
+
+    read = node.inputs if node.op_type == "Einsum" else node.inputs[:1]
+    is_empty = node.op_type in FAILS_ON_NOTHING and any(0 in shape(name) for name in read)
+    inner = (one for body in node.bodies.values() for one in body.nodes)
+    return is_empty or any(_reads_nothing(one, shape) for one in inner)
 
 
 @cache
@@ -146,12 +156,6 @@ def _dequantize(node: Node) -> str:
     return "scales along an axis of what is computed, which the operators it fuses do not take"
 
 
-def _max_unpool(node: Node) -> str:
-    return (
-        "indices are taken to be those of the default output shape" if _has(node.inputs, 2) else ""
-    )
-
-
 def _int64_through_double(node: Node) -> str:
     if node.dtype(0).label == "int64":
         return "int64 is computed in double precision, which rounds beyond 2 to the power of 53"
@@ -174,6 +178,7 @@ def _is_unsigned_to_it(node: Node, value: str) -> bool:
     return not _has(node.inputs, 2) and node.graph.dtype(value) is not DataType.UINT8
 
 
+_PLACED: Final = "indices are taken to be those of the default output shape"
 _WIDENED: Final = "places of another type than the elements, which it widens before it computes"
 _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
 
@@ -232,10 +237,9 @@ def _scan(node: Node) -> str:
 
 def _loop(node: Node) -> str:
     body, carried = node.bodies["body"], max(len(node.inputs) - 2, 0)
-    collected = zip(body.outputs[1 + carried :], node.outputs[carried:], strict=False)
-    for inner, name in collected:
-        is_told = getattr(body.types.get(inner), "shape", None) is not None
-        if not is_told and len(node.graph.shape(name) or ()) > 1:
+    for inner, name in zip(body.outputs[1 + carried :], node.outputs[carried:], strict=False):
+        shape = getattr(body.types.get(inner), "shape", None)
+        if shape is None and len(node.graph.shape(name) or ()) > 1:
             return "of a body that states no rank, results without rounds have one axis"
     return ""
 
@@ -368,7 +372,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
     "Loop": _loop,
-    "MaxUnpool": _max_unpool,
+    "MaxUnpool": lambda node: _PLACED if _has(node.inputs, 2) else "",
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,

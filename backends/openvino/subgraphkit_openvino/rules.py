@@ -18,7 +18,7 @@ from subgraphkit_openvino.guarding import MADE_UP
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
-from subgraphkit_openvino.uses import MOVES, USES, is_fixed
+from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_left_alone
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),
@@ -270,11 +270,8 @@ def _fed_axes(node: Node) -> str:
 def _norm(node: Node) -> str:
     if node.op_type == "ReduceL1" and node.attribute("axes") is not None:
         return "axes as an attribute, for which OpenVINO adds up all there is"
-    axes = node.constant(1)
-    has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
-    if not node.attribute("noop_with_empty_axes", 0) or has_axes:
-        return ""
-    return "noop_with_empty_axes, for which OpenVINO hands numbers on as they are"
+    told = "noop_with_empty_axes, for which OpenVINO hands numbers on as they are"
+    return told if is_left_alone(node) else ""
 
 
 def _top_k(node: Node) -> str:

@@ -131,11 +131,16 @@ def _result_steps(node: Node) -> str:
     return "scales of few digits, whose halves between steps OpenVINO rounds otherwise"
 
 
+def is_left_alone(node: Node) -> bool:
+    """Say whether a reduction is along no axes, and not along all of them."""
+    axes = node.constant(1)
+    has_axes = axes.size if axes is not None else any(node.inputs[1:])
+    return bool(node.attribute("noop_with_empty_axes", 0)) and not has_axes
+
+
 def _logarithm(node: Node) -> str:
     """Look for axes that are left out on purpose, and for open sizes."""
-    axes = node.constant(1)
-    has_axes = axes.size if axes is not None else len(node.inputs) > 1 and node.inputs[1]
-    if node.attribute("noop_with_empty_axes", 0) and not has_axes:
+    if is_left_alone(node):
         return "noop_with_empty_axes, for which OpenVINO takes no logarithm"
     return "" if is_fixed(node) else "open sizes, with which OpenVINO takes it over all axes"
 
