@@ -46,10 +46,10 @@ def folded(text: str, width: int | None) -> str:
     """
     if width is None:
         return text
-    return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
+    return "\n".join(part for line in text.split("\n") for part in _fold_line(line, width))
 
 
-def _folded(line: str, width: int) -> Iterator[str]:
+def _fold_line(line: str, width: int) -> Iterator[str]:
     bare = line.lstrip(" ")
     is_command = any(part.startswith(_COMMANDS) for part in (bare, bare.partition(": ")[2]))
     if width_of(line) <= width or is_command:
@@ -210,7 +210,7 @@ def _narrow(
 
 def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
     """Write one row, in as many lines as its longest cell takes."""
-    wrapped = [_wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    wrapped = [_wrap_cell(cell, width) for cell, width in zip(cells, widths, strict=True)]
     for line in range(max(map(len, wrapped))):
         padded = []
         for parts, width, is_number in zip(wrapped, widths, right, strict=True):
@@ -220,7 +220,7 @@ def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -
         yield _GAP.join(padded).rstrip()
 
 
-def _wrapped(cell: str, width: int) -> list[str]:
+def _wrap_cell(cell: str, width: int) -> list[str]:
     if width_of(cell) <= width:
         return [cell]
     parts: list[str] = []

@@ -106,32 +106,32 @@ def rebuilt(
     ``imports``: Whether to import the module of a class; otherwise it must have been.
     """
     for name in names:
-        kind = _found(name, imports=imports)
+        kind = _find_object(name, imports=imports)
         if isinstance(kind, type) and issubclass(kind, Travelling):
             with suppress(Exception):  # code of whoever wrote the class; then its base arrives
-                return _made(kind, args, state, natives)
+                return _make_error(kind, args, state, natives)
     return RuntimeError(*args)
 
 
-def _made(
+def _make_error(
     kind: Any, args: Sequence[Any], state: Mapping[str, Any], natives: Mapping[str, Any]
 ) -> BaseException:
     error = _bare(kind, args)
     native: Any = next(one for one in kind.__mro__ if one.__module__ == "builtins")
     native.__init__(error, *args)
     error.args = tuple(args)
-    vars(error).update({name: _tupled(one, name) for name, one in state.items()})
+    vars(error).update({name: _make_tuples(one, name) for name, one in state.items()})
     for name, value in natives.items():
         with suppress(AttributeError):  # what a class computes cannot be set
             setattr(error, name, value)
     return error
 
 
-def _tupled(value: Any, name: str = "") -> Any:
+def _make_tuples(value: Any, name: str = "") -> Any:
     """Turn lists, which is what JSON has made of tuples, into tuples; notes are a list."""
     if isinstance(value, dict):
-        return {key: _tupled(one) for key, one in value.items()}
-    return tuple(map(_tupled, value)) if isinstance(value, list) and name != _NOTES else value
+        return {key: _make_tuples(one) for key, one in value.items()}
+    return tuple(map(_make_tuples, value)) if isinstance(value, list) and name != _NOTES else value
 
 
 def _bare(kind: Any, args: Sequence[Any]) -> BaseException:
@@ -145,7 +145,7 @@ def _bare(kind: Any, args: Sequence[Any]) -> BaseException:
     raise TypeError(kind)
 
 
-def _found(name: str, *, imports: bool) -> object:
+def _find_object(name: str, *, imports: bool) -> object:
     module, _, path = name.partition(":")
     with suppress(Exception):  # the module may be missing, and importing it may raise anything
         home: object = import_module(module) if imports else sys.modules[module]

@@ -135,7 +135,7 @@ class Conformance:
         Raises:
             ConfigError: The pattern or the reason is empty (SGK310).
         """
-        self.xfails[_said("pattern", pattern)] = _said("reason", reason)
+        self.xfails[_require_text("pattern", pattern)] = _require_text("reason", reason)
 
     def skip(self, pattern: str, reason: str) -> None:
         """Declare that cases must not be tried, because they take the machine down, say.
@@ -143,7 +143,7 @@ class Conformance:
         Raises:
             ConfigError: The pattern or the reason is empty (SGK310).
         """
-        self.skips[_said("pattern", pattern)] = _said("reason", reason)
+        self.skips[_require_text("pattern", pattern)] = _require_text("reason", reason)
 
     def tolerance(self, dtype: str, *, rtol: float, atol: float) -> None:
         """Declare how far results of a dtype may be off: ``atol + rtol * abs(expected)``.
@@ -159,7 +159,7 @@ class Conformance:
                 raise ConfigError(
                     "SGK310", f"a tolerance of {dtype} is {value!r}, expected a number from 0"
                 )
-        self.tolerances[_said("dtype", dtype)] = (float(rtol), float(atol))
+        self.tolerances[_require_text("dtype", dtype)] = (float(rtol), float(atol))
 
     def tolerance_for(self, dtype: DataType) -> Tolerance:
         """Return how far results of a dtype may be off: as usual, or as declared if more."""
@@ -181,7 +181,7 @@ class Conformance:
                 f"the conformance kit knows no capability {capability!r}",
                 hint=f"It knows: {', '.join(CAPABILITIES)}.",
             )
-        self.lacking[capability] = _said("reason", reason)
+        self.lacking[capability] = _require_text("reason", reason)
 
     def selftest(self, checks: Iterable[SelfCheck]) -> None:
         """Declare checks of what only the device can show, the most telling ones first.
@@ -202,7 +202,7 @@ class Conformance:
         return _first_match(self.xfails, case)
 
 
-def _said(what: str, text: str) -> str:
+def _require_text(what: str, text: str) -> str:
     if not text.strip():
         raise ConfigError("SGK310", f"a conformance declaration has {text!r} as its {what}")
     return text

@@ -102,7 +102,7 @@ class Difference:
         if self.worst is None:
             return "-"
         place = ",".join(map(str, self.worst))
-        return f"[{place}] {_shown(self.got)}, expected {_shown(self.expected)}"
+        return f"[{place}] {_text_of(self.got)}, expected {_text_of(self.expected)}"
 
     @property
     def text(self) -> str:
@@ -138,14 +138,14 @@ def compare_values(
     Returns:
         One finding per tensor, in order; one for whatever is of another kind or length.
     """
-    return list(_compared(name, got, expected, tolerance))
+    return list(_values(name, got, expected, tolerance))
 
 
 def first_difference(
     got: Any, expected: Any, tolerance: ToleranceOf = tolerance_for
 ) -> Difference | None:
     """Return what differs first beyond the tolerance, or None; as ``compare_values``."""
-    return next((one for one in _compared("", got, expected, tolerance) if not one.agrees), None)
+    return next((one for one in _values("", got, expected, tolerance) if not one.agrees), None)
 
 
 def relative_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
@@ -173,7 +173,7 @@ def _error_of(got: Any, expected: Any) -> float:
     return error / size if size else 0.0
 
 
-def _compared(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:
+def _values(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:
     kinds = _kind(got), _kind(expected)
     if kinds[0] != kinds[1]:
         yield Difference(name, "dtype", f"{kinds[0]}, expected {kinds[1]}")
@@ -205,7 +205,7 @@ def _elements(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Ite
     if not expected:
         yield Difference(name)
     for at, (one, other) in enumerate(zip(got, expected, strict=True)):
-        yield from _compared(f"{name}[{at}]", one, other, tolerance)
+        yield from _values(f"{name}[{at}]", one, other, tolerance)
 
 
 def _entries(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iterator[Difference]:
@@ -213,10 +213,10 @@ def _entries(name: str, got: Any, expected: Any, tolerance: ToleranceOf) -> Iter
         yield Difference(name, "value", "a map with other keys than expected")
         return
     for key, other in expected.items():
-        yield from _compared(f"{name}[{key!r}]", got[key], other, tolerance)
+        yield from _values(f"{name}[{key!r}]", got[key], other, tolerance)
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
@@ -269,11 +269,11 @@ def _text(value: Any) -> str:
 
 
 def _numbers(plain: Difference, got: _Array, expected: _Array, allowed: Tolerance) -> Difference:
-    other = _widened(expected)
+    other = _widen_array(expected)
     plain = _with_signal(plain, other, allowed)
     if not expected.size or (expected.dtype.kind in "iub" and np.array_equal(got, expected)):
         return plain
-    one = _widened(got)
+    one = _widen_array(got)
     finite = np.isfinite(one) & np.isfinite(other)
     nan = np.isnan(one) != np.isnan(other)
     infinite = ~finite & ~nan & ~(np.isnan(one) & np.isnan(other)) & (one != other)
@@ -338,7 +338,7 @@ def _plain(array: _Array, widened: _Array, place: tuple[int, ...]) -> Any:
     return (array if array.dtype.kind in "iub" else widened)[place].item()
 
 
-def _widened(array: _Array) -> _Array:
+def _widen_array(array: _Array) -> _Array:
     """Return numbers whose differences do not overflow, as far as NumPy has any."""
     if array.dtype.kind == "c":
         return array.astype(np.complex128)

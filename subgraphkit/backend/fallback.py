@@ -61,7 +61,7 @@ class RegionFallback:
         """
         with self._lock:
             if self._operator is None:
-                self._operator = self._compiled()
+                self._operator = self._make_operator()
             operator = self._operator
             if not operator.traits.thread_safe:
                 return operator.run(inputs, outputs)
@@ -127,7 +127,7 @@ class RegionFallback:
         if operator is not None:
             operator.close()
 
-    def _compiled(self) -> SubgraphOperator:
+    def _make_operator(self) -> SubgraphOperator:
         try:
             operator = self._compile(self._subgraph)
         except Exception as error:

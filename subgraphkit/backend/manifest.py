@@ -128,13 +128,13 @@ def read_manifest(path: Path, backend: str = "") -> Manifest:
 
     def read() -> Manifest:
         state = path.stat()
-        return _remembered(path, state.st_mtime_ns, state.st_size)
+        return _parse_file(path, state.st_mtime_ns, state.st_size)
 
     return _read(read, backend, str(path))
 
 
 @lru_cache(maxsize=64)
-def _remembered(path: Path, *_state: int) -> Manifest:
+def _parse_file(path: Path, *_state: int) -> Manifest:
     return _parse(path.read_text(encoding="utf-8"))
 
 
@@ -153,7 +153,7 @@ def parse_manifest(text: str, backend: str = "", *, source: str = MANIFEST_FILE)
 
 
 def _parse(text: str) -> Manifest:
-    found = _checked(tomllib.loads(text), _KEYS, required=("name", "api"))
+    found = _check_table(tomllib.loads(text), _KEYS, required=("name", "api"))
     name, api = found["name"], found["api"]
     if BACKEND_NAME.fullmatch(name) is None:
         raise _MalformedError(f"name = {name!r} is not a lower-case identifier of 1 to 32 letters")
@@ -162,14 +162,14 @@ def _parse(text: str) -> Manifest:
     except ValueError:
         raise _MalformedError(f'api = {api!r}, expected "MAJOR.MINOR"') from None
     requires = [
-        Requirement(**_checked(one, _REQUIREMENT_KEYS, f"requires[{at}]."))
+        Requirement(**_check_table(one, _REQUIREMENT_KEYS, f"requires[{at}]."))
         for at, one in enumerate(found.get("requires", ()))
     ]
     for at, one in enumerate(requires):
         if bool(one.module) == bool(one.library):
             raise _MalformedError(f"requires[{at}] needs either a module or a library")
     options = [
-        Option(one, **_checked(given, _OPTION_KEYS, f"options.{one}.", required=("type",)))
+        Option(one, **_check_table(given, _OPTION_KEYS, f"options.{one}.", required=("type",)))
         for one, given in found.get("options", {}).items()
     ]
     lists = {"devices": found.get("devices", ()), "requires": requires, "options": options}
@@ -177,7 +177,7 @@ def _parse(text: str) -> Manifest:
     return Manifest(**{**found, "api": version, **tuples})
 
 
-def _checked(
+def _check_table(
     table: Any, keys: Mapping[str, Any], where: str = "", required: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return a table, with attributes for keys, whose values are of the types of the keys."""

@@ -271,8 +271,8 @@ def fill_buffers(
     for place, (name, buffer, result) in enumerate(zip(names, buffers, results, strict=True)):
         if buffer is None or buffer is result:
             continue
-        if _described(buffer) != _described(result) or not isinstance(result, np.ndarray):
-            problem = f"{_described(buffer)}, expected {_described(result)}"
+        if _type_of(buffer) != _type_of(result) or not isinstance(result, np.ndarray):
+            problem = f"{_type_of(buffer)}, expected {_type_of(result)}"
         elif not buffer.flags.writeable:
             problem = "read-only, expected one to write into"
         else:
@@ -283,6 +283,6 @@ def fill_buffers(
     return filled
 
 
-def _described(array: Any) -> str:
+def _type_of(array: Any) -> str:
     is_array = isinstance(array, np.ndarray)
     return f"{array.dtype}{array.shape}" if is_array else f"a {type(array).__name__}"

@@ -88,7 +88,7 @@ class Option:
             value = getattr(self, bound)
             if value is not None:
                 self._require(kind in _ORDERED, f"no {bound}, since {kind} has no order")
-                object.__setattr__(self, bound, self._typed(value, f"given as its {bound}"))
+                object.__setattr__(self, bound, self._read_value(value, f"given as its {bound}"))
         if self.default is not None:
             object.__setattr__(self, "default", self.read(self.default, "its default"))
 
@@ -115,7 +115,7 @@ class Option:
         Raises:
             OptionError: If the type is wrong (SGK111) or the value is not allowed (SGK112).
         """
-        typed = self._typed(value, f"given by {origin}", backend)
+        typed = self._read_value(value, f"given by {origin}", backend)
         given = f"{value!r} (given by {origin})"
         if self.choices and self.kind != "enum" and typed not in self.choices:
             expected = f"one of {', '.join(map(repr, self.choices))}"
@@ -130,7 +130,7 @@ class Option:
         if not holds:
             raise OptionError("SGK111", f"the declaration of option {self.name!r} needs {expected}")
 
-    def _typed(self, value: object, remark: str, backend: str = "") -> Any:
+    def _read_value(self, value: object, remark: str, backend: str = "") -> Any:
         if self.kind == "enum":
             return self._choice(value, remark, backend)
         try:

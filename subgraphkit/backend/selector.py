@@ -91,14 +91,14 @@ class OpSelector(SubgraphSelector):
     ) -> None:
         self.graph = graph
         if isinstance(operators, str):
-            raise _misused(
+            raise _misuse_error(
                 f"OpSelector got the text {operators!r}, expected a collection of operator names",
                 f"Write OpSelector(graph, [{operators!r}]).",
             )
         rules = operators if isinstance(operators, Mapping) else dict.fromkeys(operators, True)
         for operator, rule in rules.items():
             if not isinstance(rule, bool) and not callable(rule):
-                raise _misused(
+                raise _misuse_error(
                     f"the rule of OpSelector for operator {operator!r} is {rule!r}, expected True, "
                     "False or a predicate"
                 )
@@ -157,7 +157,7 @@ class PatternSelector(SubgraphSelector):
         self, graph: Graph, patterns: Sequence[Sequence[str]], where: Predicate | None = None
     ) -> None:
         self.graph = graph
-        self._patterns = [re.compile("".join(map(_step, one))) for one in _checked(patterns)]
+        self._patterns = [re.compile("".join(map(_step, one))) for one in _check_patterns(patterns)]
         self._longest = max((len(one) for one in patterns), default=0)
         self._where = where
         self._match: list[int] = []
@@ -218,20 +218,20 @@ class PatternSelector(SubgraphSelector):
         self._match, self._lengths = [], []
 
 
-def _checked(patterns: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+def _check_patterns(patterns: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     if isinstance(patterns, str):
-        raise _misused(
+        raise _misuse_error(
             f"PatternSelector got the text {patterns!r}, expected a list of patterns",
             f"Write PatternSelector(graph, [[{patterns!r}]]).",
         )
     for pattern in patterns:
         if isinstance(pattern, str):
-            raise _misused(
+            raise _misuse_error(
                 f"PatternSelector got the pattern {pattern!r}, expected a list of steps",
                 f"Write PatternSelector(graph, [[{pattern!r}]]).",
             )
         if not pattern:
-            raise _misused("PatternSelector got a pattern without steps")
+            raise _misuse_error("PatternSelector got a pattern without steps")
     return patterns
 
 
@@ -241,5 +241,5 @@ def _step(step: str) -> str:
     return f"(?:(?:{names}) )" + "?" * step.endswith("?")
 
 
-def _misused(problem: str, hint: str = "") -> ConfigError:
+def _misuse_error(problem: str, hint: str = "") -> ConfigError:
     return ConfigError("SGK121", problem, hint=hint)

@@ -198,11 +198,11 @@ def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> Bo
         raise fault from error
     if resolved.fold and inferred.conditions:
         inlined, inferred = _with_branches(model, inferred, typed)
-    bound = _bound(inlined, inferred, model.name, symbols)
+    bound = _graph(inlined, inferred, model.name, symbols)
     for extension, ask in () if model.is_edited else extensions.each("subgraphkit_edits"):
         if edited := edit_model(inlined, bound, extension, ask, typed):
             inlined, inferred = edited
-            bound = _bound(inlined, inferred, model.name, symbols)
+            bound = _graph(inlined, inferred, model.name, symbols)
     require_bounded(bound, resolved.limits)
     folding = None
     if resolved.fold:
@@ -234,7 +234,7 @@ def _with_branches(
     return model, inferred
 
 
-def _bound(model: Model, inferred: Inferred, name: str, symbols: Mapping[str, int]) -> BoundGraph:
+def _graph(model: Model, inferred: Inferred, name: str, symbols: Mapping[str, int]) -> BoundGraph:
     graph, table, replaced = model.graph, model.graph.table, model.replaced
     if inferred.bodies:
         table = replace(table, bodies=inferred.bodies)

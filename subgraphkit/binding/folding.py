@@ -107,11 +107,11 @@ class BoundFolding:
         """Return a value as a constant that is computed when first read."""
         type_ = self.source.types[name]
         assert isinstance(type_, TensorType)  # noqa: S101 (nothing else is computed)
-        compute = partial(self._computed, name, constants)
+        compute = partial(self._compute_value, name, constants)
         keeps = (type_.nbytes or 0) <= _KEPT_BYTES
         return Initializer(name, type_, shared(compute, keeps=keeps), version)
 
-    def _computed(self, name: str, constants: Mapping[str, Initializer]) -> _Array:
+    def _compute_value(self, name: str, constants: Mapping[str, Initializer]) -> _Array:
         """Compile and run all that a value depends on."""
         if self._opened is None:
             raise InternalError(f"nobody computes value {name!r}")

@@ -153,7 +153,7 @@ class ModelProcess:
     def join(self, user: object) -> None:
         """Note that something lives in the process, until it leaves or is gone."""
         self._users.add(id(user))
-        weakref.finalize(user, self._dropped, id(user)).atexit = False
+        weakref.finalize(user, self._drop_user, id(user)).atexit = False
 
     def leave(self, user: object) -> None:
         """Note that something has gone; with the last one the process ends."""
@@ -163,7 +163,7 @@ class ModelProcess:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _dropped(self, user: int) -> None:
+    def _drop_user(self, user: int) -> None:
         """Do as ``leave`` for what nobody closed, unless the process is at work for another."""
         self._users.discard(user)
         if not self._users and self.lock.acquire(blocking=False):

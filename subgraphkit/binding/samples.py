@@ -94,7 +94,7 @@ def _made_up(
             input=name,
         )
     learned, chosen = sizes
-    shape = _filled(name, declared, {**chosen, **learned})
+    shape = _fill_shape(name, declared, {**chosen, **learned})
     assumed = {
         one: chosen[one]
         for axis, dim in enumerate(declared)
@@ -127,7 +127,7 @@ def _maker(dtype: DataType) -> _Maker | None:
     return lambda rng, shape: rng.standard_normal(shape, np.float32)
 
 
-def _filled(name: str, shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _fill_shape(name: str, shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return the shape of an input with sizes, by ``slot``, for what is open."""
     return tuple(
         dim if isinstance(dim, int) else sizes[slot(name, axis, dim)]
@@ -157,7 +157,7 @@ def _choose_sizes(
     larger = ({**ones, **dict.fromkeys(s, n)} for n in _TRIED for s in growing.values())
     for sizes in chain((ones,), larger) if ones else ():
         known = {**sizes, **learned}
-        whole = {name: _filled(name, shape, known) for name, shape in shapes.items()}
+        whole = {name: _fill_shape(name, shape, known) for name, shape in shapes.items()}
         if _works(bound, {**fixed, **whole}, max(sizes.values())):
             return sizes
     return ones

@@ -95,7 +95,7 @@ def _compiled_within_time(
         if graph.settings.max_memory is not None:
             reports.check_memory(partitioning)
         compiled = attend(
-            lambda watched: _compiled(setup._replace(progress=watched), proves=proves),
+            lambda watched: _compile_subgraphs(setup._replace(progress=watched), proves=proves),
             setup.progress,
             CompiledSubgraphs.close,
             graph.settings.timeout_s,
@@ -115,7 +115,7 @@ def _compiled_within_time(
         return compiled
 
 
-def _compiled(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
+def _compile_subgraphs(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
     origin = current = setup.partitioning
     done: list[SubgraphOperator] = []
     seconds: dict[str, float] = {}
@@ -327,14 +327,14 @@ class Setup(NamedTuple):
                 f"compile() was given {what!r}, expected a subgraph or what partition() returned",
             )
         with _giving_back():
-            return self._composed(what)
+            return self._compose_parts(what)
 
-    def _composed(self, division: Partitioning) -> SubgraphOperator:
+    def _compose_parts(self, division: Partitioning) -> SubgraphOperator:
         cache = self.cache.apart() if self.cache is not None else None
         inner = self._replace(
             partitioning=division, cache=cache, tells=False, shares_processors=self.is_shared
         )
-        compiled = _compiled(inner, proves=False)
+        compiled = _compile_subgraphs(inner, proves=False)
         parts = zip(compiled.partitioning.subgraphs, compiled, strict=True)
         return ComposedOperator(division.graph, parts)
 

@@ -51,7 +51,7 @@ class Workshop:
         self._own = os.getpid()
         self._inward, self._outward = SharedArea(inward), SharedArea(outward)
         self._tell = tell
-        self._graph = _bound(Path(folder) / MODEL, job)
+        self._graph = _bind_model(Path(folder) / MODEL, job)
         self._claims: dict[str, list[Claim]] = {}
         self._prepared: set[Claim] = set()
         self._operators: dict[int, SubgraphOperator] = {}
@@ -62,7 +62,7 @@ class Workshop:
         self, tell: _Tell, recipe: Mapping[str, Any], names: Sequence[str], values: str
     ) -> dict[str, Any]:
         """Compile a subgraph, or restore it from the cache."""
-        *weights, engine = [*self._given(values), None][: len(names) + 1]
+        *weights, engine = [*self._restore_values(values), None][: len(names) + 1]
         subgraph = self._subgraph(recipe, dict(zip(names, weights, strict=True)))
         claims = self._claims_of(recipe["backend"])
         claim = next(one for one in claims if one.property_name == recipe["property"])
@@ -96,7 +96,7 @@ class Workshop:
         """Prove the engine of an operator on inputs, and keep it if nothing speaks against it."""
         proofs, subgraph = self._unproven.pop(number)
         proofs.told.add(subgraph.backend)  # where it was asked
-        values = dict(zip(subgraph.inputs, self._given(given), strict=True))
+        values = dict(zip(subgraph.inputs, self._restore_values(given), strict=True))
         proofs.settle([ProofStep(subgraph, self._operators[number])], values)
         return "; ".join(one.context["problem"] for one in proofs.refused.values())
 
@@ -105,7 +105,7 @@ class Workshop:
         progress = _progress(tell)
         # which comes up again, where they are asked in earnest
         with suppress(Exception), _bounded_time(self._graph.settings.limits):
-            claims = self._chosen(backends)
+            claims = self._choose_claims(backends)
             claim_regions(
                 self._graph, claims, told=lambda one: progress("asking", 0, None, one.backend.name)
             )
@@ -119,7 +119,7 @@ class Workshop:
 
     def update(self, number: int, names: Sequence[str], values: str) -> bool:
         """Hand new weights to an operator."""
-        new = dict(zip(names, self._given(values), strict=True))
+        new = dict(zip(names, self._restore_values(values), strict=True))
         return self._operators[number].update_weights(new)
 
     def ask(self, number: int, what: str) -> Any:
@@ -136,7 +136,7 @@ class Workshop:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _given(self, values: str) -> list[Any]:
+    def _restore_values(self, values: str) -> list[Any]:
         return [np.array(one) for one in self._inward.restore(values)]
 
     def _subgraph(self, recipe: Mapping[str, Any], changed: Mapping[str, Any]) -> Subgraph:
@@ -154,10 +154,10 @@ class Workshop:
     def _claims_of(self, backend: Mapping[str, Any]) -> list[Claim]:
         key = json.dumps(backend)
         if key not in self._claims:
-            self._claims[key] = self._chosen([backend])
+            self._claims[key] = self._choose_claims([backend])
         return [one for one in self._claims[key] if one.backend.name == backend["name"]]
 
-    def _chosen(self, backends: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    def _choose_claims(self, backends: Sequence[Mapping[str, Any]]) -> list[Claim]:
         """List the properties of backends, and of the fallback after them."""
         settings = self._graph.settings.selecting(tuple(map(_choice, backends)), "call", "isolate")
         graph = replace(self._graph, settings=settings)
@@ -176,7 +176,7 @@ class Workshop:
         )
 
 
-def _bound(path: Path, job: Mapping[str, Any]) -> BoundModel:
+def _bind_model(path: Path, job: Mapping[str, Any]) -> BoundModel:
     """Bind the model as it was bound."""
     bound = bind(
         load_read(path.read_bytes(), path),

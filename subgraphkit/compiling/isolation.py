@@ -80,7 +80,7 @@ class IsolatedOperator(SubgraphOperator):
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Have the outputs computed; if the process goes down (SGK136), another run starts one."""
         with self._process.lock:
-            results = self._computed(inputs)
+            results = self._run_in_child(inputs)
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def run_stoppable(
@@ -91,7 +91,7 @@ class IsolatedOperator(SubgraphOperator):
         while not lock.acquire(timeout=_LOOK_SECONDS):  # another thread may be in a hang
             progress.check()
         try:
-            results = self._computed(inputs, progress)
+            results = self._run_in_child(inputs, progress)
         finally:
             lock.release()
         return fill_buffers(self._subgraph.outputs, outputs, results)
@@ -99,7 +99,7 @@ class IsolatedOperator(SubgraphOperator):
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
         """Hand new weights to the operator; another process will make it with them."""
         process = self._process
-        with process.lock, self._worded("updating"):
+        with process.lock, self._explain_end("updating"):
             if self._generation != process.ready():
                 self._make()
             values = process.inward.store(list(changed.values()))
@@ -111,7 +111,7 @@ class IsolatedOperator(SubgraphOperator):
     def prove(self, given: Sequence[Any]) -> str:
         """Have the engine proven on inputs, and kept there; return what speaks against it."""
         process = self._process
-        with process.lock, self._worded("proving the engine of"):
+        with process.lock, self._explain_end("proving the engine of"):
             if self._generation != process.ready():
                 return "the process that made it is gone"
             return str(process.ask(".prove", self._number, process.inward.store(given)))
@@ -126,7 +126,7 @@ class IsolatedOperator(SubgraphOperator):
 
     def info(self) -> Mapping[str, Any]:
         """Return what the operator says, and the number of its process."""
-        facts = self._asked("info") if self._is_there else {}
+        facts = self._ask_child("info") if self._is_there else {}
         return {**facts, "process": self._process.number}
 
     def close(self) -> None:
@@ -147,14 +147,14 @@ class IsolatedOperator(SubgraphOperator):
     def _is_there(self) -> bool:
         return self._process.is_at_work and self._generation == self._process.generation
 
-    def _computed(self, inputs: Sequence[Any], progress: Progress | None = None) -> list[Any]:
+    def _run_in_child(self, inputs: Sequence[Any], progress: Progress | None = None) -> list[Any]:
         process = self._process
-        with self._worded("running"):
+        with self._explain_end("running"):
             if self._generation != process.ready(progress):
                 self._make(progress)
             given = process.inward.store(inputs)
             values = process.ask(".run", self._number, given, progress=progress)
-            return [_owned(one) for one in process.outward.restore(values)]
+            return [_copy_values(one) for one in process.outward.restore(values)]
 
     def _make(self, progress: Progress | None = None) -> None:
         process = self._process
@@ -166,20 +166,20 @@ class IsolatedOperator(SubgraphOperator):
         set_maker(self, answer["maker"])
         self.restored, self.engine = answer["restored"], answer["engine"]
 
-    def _asked(self, what: str) -> Any:
-        with self._process.lock, self._worded(f"asked for {what!r} of"):
+    def _ask_child(self, what: str) -> Any:
+        with self._process.lock, self._explain_end(f"asked for {what!r} of"):
             return self._process.ask(".ask", self._number, what)
 
     def _bytes(self, what: str) -> bytes | None:
         with self._process.lock:
-            with self._worded("compiling"):
+            with self._explain_end("compiling"):
                 if self._generation != self._process.ready():
                     self._make()
-            values = self._asked(what)
+            values = self._ask_child(what)
             return None if values is None else self._process.outward.restore(values)[0].tobytes()
 
     @contextmanager
-    def _worded(self, doing: str) -> Iterator[None]:
+    def _explain_end(self, doing: str) -> Iterator[None]:
         try:
             yield
         except ProcessEnded as ended:
@@ -203,10 +203,10 @@ def ended_while(
     return with_last_words(error, ended)
 
 
-def _owned(value: Any) -> Any:
+def _copy_values(value: Any) -> Any:
     """Copy what lies in shared memory, which the next run writes to."""
     if isinstance(value, np.ndarray):
         return value if value.dtype.hasobject else value.copy()
     if isinstance(value, dict):
-        return {key: _owned(one) for key, one in value.items()}
-    return [_owned(one) for one in value] if isinstance(value, list) else value
+        return {key: _copy_values(one) for key, one in value.items()}
+    return [_copy_values(one) for one in value] if isinstance(value, list) else value

@@ -103,7 +103,7 @@ class Proofs:
         steps = list(self.compiled if compiled is None else compiled)
         failed = self._settle_along(steps, known, problem, is_last=values is not None)
         if failed and values is None:  # 1 is out of range where an open axis of 1 is indexed
-            failed = self._settle_along(steps, _zeroed(known), problem, is_last=True)
+            failed = self._settle_along(steps, _zero_indices(known), problem, is_last=True)
         for key, engine in list(self.waiting.items()) if gives_up else ():
             one = ProofStep(engine.subgraph, engine.operator)
             self._settle(key, one, [], None, failed or problem)
@@ -177,7 +177,7 @@ class Proofs:
                 warn_user(notice)
 
 
-def _zeroed(values: Mapping[str, Any]) -> dict[str, Any]:
+def _zero_indices(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return made-up inputs with 0 for every whole number, which is an index of any axis."""
     return {name: it * 0 if it.dtype.kind in "iu" else it for name, it in values.items()}
 
@@ -250,13 +250,13 @@ def _with_other_weights(subgraph: Subgraph, names: Collection[str]) -> list[Subg
         if name in names and stored.type.dtype in DEFAULT_TOLERANCES
     ]
     others = [
-        {one.name: Initializer(one.name, one.type, partial(_changed, one, by)) for one in floats}
+        {one.name: Initializer(one.name, one.type, partial(_alter_data, one, by)) for one in floats}
         for by in (-1, 2)
     ]
     return [replace(subgraph, constants={**subgraph.constants, **it}) for it in others if it]
 
 
-def _changed(stored: Initializer, by: int) -> Any:
+def _alter_data(stored: Initializer, by: int) -> Any:
     array = stored.array()
     return array * array.dtype.type(by) + array.dtype.type(by)
 

@@ -101,10 +101,10 @@ def parse_selection(selection: Selection, origin: str = "a call") -> tuple[Backe
         return ()
     if len(choices) > 1 and any(choice.plan is not None for choice in choices):
         raise messages.bad_selection(origin, "a plan file cannot be combined with backends")
-    return tuple(_numbered(choices, origin))
+    return tuple(_number_repeats(choices, origin))
 
 
-def _numbered(choices: Iterable[BackendChoice], origin: str) -> Iterator[BackendChoice]:
+def _number_repeats(choices: Iterable[BackendChoice], origin: str) -> Iterator[BackendChoice]:
     """Number a backend that comes again, with other options."""
     seen: dict[str, BackendChoice] = {}
     for choice in choices:

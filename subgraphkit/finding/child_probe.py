@@ -258,7 +258,7 @@ def harm_of(
         return [found.code, found.text] if found.state in {"crash", "hang"} else None
 
     question = _question(plugin, distribution, version)
-    said: Any = _ANSWERS.recall(question, attempt, _kept(resolved))
+    said: Any = _ANSWERS.recall(question, attempt, _cache_folder(resolved))
     return None if said is None else Harm(said[0], said[1], is_news=bool(tried))
 
 
@@ -274,7 +274,7 @@ def _question(plugin: EntryPoint, distribution: str, version: str) -> str:
     return json.dumps([*facts, origin, status and [status.st_mtime_ns, status.st_size]])
 
 
-def _kept(resolved: ResolvedConfig | None) -> Any:
+def _cache_folder(resolved: ResolvedConfig | None) -> Any:
     if resolved is None or not resolved.cache:
         return None
     return kept_folder(resolved.cache_dir, _FOLDER)

@@ -101,19 +101,19 @@ def _check_hooks(manager: Any, record: BackendRecord, namespace: object) -> None
     if not manager.hook.subgraphkit_backend.get_hookimpls():
         raise messages.bad_registration(
             record.name,
-            f"{_described(record)} is neither a Backend subclass nor a namespace with a hookimpl "
+            f"{_label_of(record)} is neither a Backend subclass nor a namespace with a hookimpl "
             f"subgraphkit_backend, but {type(namespace).__name__} {namespace!r:.60}",
         )
     defaulted = defaulted_arguments(manager, namespace)
     if defaulted:
         raise messages.bad_registration(
             record.name,
-            f"the hook implementation {defaulted[0]} of {_described(record)} declares a default, "
+            f"the hook implementation {defaulted[0]} of {_label_of(record)} declares a default, "
             "which versions of pluggy treat differently",
         )
 
 
-def _described(record: BackendRecord) -> str:
+def _label_of(record: BackendRecord) -> str:
     return f"{record.entry_point} of {record.provider}"
 
 
@@ -135,7 +135,7 @@ def adopt(record: BackendRecord, found: object, *, raise_errors: bool = False) -
         factory = found
         name = getattr(found, "name", None)
         if name != record.name:
-            problem = f"the class {_described(record)} calls itself {name!r}"
+            problem = f"the class {_label_of(record)} calls itself {name!r}"
             raise messages.bad_registration(record.name, problem)
     else:
         factory = _run_plugin(lambda: HookFactory(record, found), record, raise_errors=raise_errors)

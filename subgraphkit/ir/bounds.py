@@ -168,13 +168,13 @@ def _within_ends(low: int, high: int) -> _Rule:
     return lambda *_: (low, high)
 
 
-def _updated(here: _Pass, node: Node, place: int) -> Bounds | None:
+def _scatter_bounds(here: _Pass, node: Node, place: int) -> Bounds | None:
     if node.attribute("reduction", b"none") not in {b"none", "none"}:
         return None
     return _one_of(0, 2)(here, node, place)
 
 
-def _padded(here: _Pass, node: Node, place: int) -> Bounds | None:
+def _pad_bounds(here: _Pass, node: Node, place: int) -> Bounds | None:
     has_value = any(node.inputs[2:3])
     return (_one_of(0, 2) if has_value else _one_of(0, zero=True))(here, node, place)
 
@@ -195,7 +195,7 @@ def _shape(here: _Pass, node: Node, _: int) -> Bounds | None:
     return _union(*sizes) if sizes else (0, 0)
 
 
-def _filled(_: _Pass, node: Node, _place: int) -> Bounds | None:
+def _fill_bounds(_: _Pass, node: Node, _place: int) -> Bounds | None:
     value = node.attribute("value")
     return (int(value.flat[0]),) * 2 if value is not None and value.size else None
 
@@ -215,7 +215,7 @@ def _place(axis: int | None) -> _Rule:
     return rule
 
 
-def _divided(here: _Pass, node: Node, _: int) -> Bounds | None:
+def _quotient_bounds(here: _Pass, node: Node, _: int) -> Bounds | None:
     left, right = here.input(node, 0), here.input(node, 1)
     if left is None or right is None or right[0] <= 0 <= right[1]:
         return None
@@ -239,7 +239,7 @@ def _absolute(here: _Pass, node: Node, _: int) -> Bounds | None:
     return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
 
 
-def _clipped(here: _Pass, node: Node, _: int) -> Bounds | None:
+def _clip_bounds(here: _Pass, node: Node, _: int) -> Bounds | None:
     ends = here.input(node, 0)
     for place, nearest in ((1, max), (2, min)):
         limit = here.input(node, place)
@@ -250,7 +250,7 @@ def _clipped(here: _Pass, node: Node, _: int) -> Bounds | None:
     return ends
 
 
-def _summed(here: _Pass, node: Node, _: int) -> Bounds | None:
+def _sum_bounds(here: _Pass, node: Node, _: int) -> Bounds | None:
     """Bound a sum of at most as many elements as there are, none of them included."""
     found = here.input(node, 0)
     if found is None:
@@ -259,7 +259,7 @@ def _summed(here: _Pass, node: Node, _: int) -> Bounds | None:
     return min(found[0] * count, 0, found[0]), max(found[1] * count, 0, found[1])
 
 
-def _reduced(here: _Pass, node: Node, _: int) -> Bounds | None:
+def _extreme_bounds(here: _Pass, node: Node, _: int) -> Bounds | None:
     """Bound a maximum or minimum; of nothing, it is an end of the type."""
     low, _ = here.size(node.inputs[0])
     return here.input(node, 0) if low > 0 else None
@@ -277,16 +277,16 @@ _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys((*PASSING_ON, "Compress", "ReverseSequence"), _one_of(0)),
     **dict.fromkeys((*_ASKING, "EyeLike"), _within_ends(*_BOOLEAN)),
     **dict.fromkeys(("ArgMax", "ArgMin"), _place(0)),
-    **dict.fromkeys(("CumSum", "ReduceSum"), _summed),
-    **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduced),
-    **dict.fromkeys(("ScatterElements", "ScatterND"), _updated),
+    **dict.fromkeys(("CumSum", "ReduceSum"), _sum_bounds),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), _extreme_bounds),
+    **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter_bounds),
     **dict.fromkeys(("Add", "Sum"), _ends(sum)),
     "Abs": _absolute,
     "Cast": _cast,
-    "Clip": _clipped,
+    "Clip": _clip_bounds,
     "Concat": _one_of(),
-    "ConstantOfShape": _filled,
-    "Div": _divided,
+    "ConstantOfShape": _fill_bounds,
+    "Div": _quotient_bounds,
     "Max": _ends(max),
     "Min": _ends(min),
     "Mod": _rest,
@@ -294,7 +294,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "Neg": _ends(lambda ends: -ends[0], product),
     "NonZero": _place(None),
     "OneHot": _one_of(2),
-    "Pad": _padded,
+    "Pad": _pad_bounds,
     "Range": _one_of(0, 1),
     "Relu": _ends(lambda ends: max(*ends, 0)),
     "Shape": _shape,

@@ -59,7 +59,7 @@ def evaluate(node: Node, operands: _Operands, dtype: DataType) -> tuple[_Array, 
             made = compute(node, operands)
     except (ArithmeticError, IndexError, KeyError, TypeError, ValueError):
         return None
-    results = tuple([_closed(np.asarray(one), dtype) for one in made])
+    results = tuple([_close_value(np.asarray(one), dtype) for one in made])
     return results if all(map(_is_small, results)) else None
 
 
@@ -72,7 +72,7 @@ def size_of(node: Node, shape: Shape | None) -> tuple[_Array] | None:
             return None
         return (np.asarray(np.prod(np.asarray(shape, np.int64), dtype=np.int64)),)
     start, end = node.attribute("start", 0), node.attribute("end", len(shape))
-    return (_closed(_open(shape[start:end]), DataType.INT64),)
+    return (_close_value(_open(shape[start:end]), DataType.INT64),)
 
 
 def _open(dims: Sequence[Dim]) -> _Array:
@@ -81,7 +81,7 @@ def _open(dims: Sequence[Dim]) -> _Array:
     return array
 
 
-def _closed(value: _Array, dtype: DataType) -> _Array:
+def _close_value(value: _Array, dtype: DataType) -> _Array:
     """Return a value with open elements as numbers, if none is open any more."""
     if is_open(value) and all(isinstance(one, int) for one in value.flat):
         return value.astype(dtype.numpy)
@@ -208,7 +208,7 @@ def _with_open(
     return compute
 
 
-def _bounded(function: Callable[[int, int], int]) -> Callable[[int, int], int | None]:
+def _fit_int64(function: Callable[[int, int], int]) -> Callable[[int, int], int | None]:
     """Leave open what would not fit 64 bits, where integers wrap around."""
 
     def compute(left: int, right: int) -> int | None:
@@ -218,7 +218,7 @@ def _bounded(function: Callable[[int, int], int]) -> Callable[[int, int], int | 
     return compute
 
 
-def _divided(left: Any, right: Any) -> Any:
+def _quotient_of(left: Any, right: Any) -> Any:
     """Divide as ONNX does: integers towards zero."""
     if left.dtype.kind == "f":
         return np.divide(left, right)
@@ -230,7 +230,7 @@ def _divided(left: Any, right: Any) -> Any:
 
 
 def _divided_sizes(left: int, right: int) -> int | None:
-    return int(_divided(np.asarray(left), np.asarray(right))) if right else None
+    return int(_quotient_of(np.asarray(left), np.asarray(right))) if right else None
 
 
 def _mod(node: Node, operands: _Operands) -> Sequence[_Array]:
@@ -258,7 +258,7 @@ def _cast(node: Node, operands: _Operands) -> Sequence[_Array]:
     return (data.astype(wanted.numpy),)
 
 
-def _filled(node: Node, operands: _Operands) -> Sequence[_Array]:
+def _fill_shape(node: Node, operands: _Operands) -> Sequence[_Array]:
     shape = tuple(_whole(operands[0]).tolist())
     _require_small(shape)
     value = node.attribute("value")
@@ -281,7 +281,7 @@ def _expand(_: Node, operands: _Operands) -> Sequence[_Array]:
     return (np.broadcast_to(data, shape),)
 
 
-def _reduced(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
+def _reduce_with(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
     def compute(node: Node, operands: _Operands) -> Sequence[_Array]:
         data, axes = _whole(operands[0]), _axes(node, operands)
         if data.dtype.kind not in "iu" or data.size == 0:
@@ -322,18 +322,18 @@ def _nonzero(_: Node, operands: _Operands) -> Sequence[_Array]:
 _Compute = Callable[[Node, _Operands], Sequence[_Array]]
 
 _STRUCTURE: Final[Mapping[str, _Compute]] = {
-    "Add": _with_open(_bounded(int.__add__), 0, both_sides=True),
+    "Add": _with_open(_fit_int64(int.__add__), 0, both_sides=True),
     "Cast": _cast,
     "Concat": _concat,
     "Div": _with_open(_divided_sizes, 1, both_sides=False),
     "Gather": _gather,
     "Identity": lambda _, given: (_data(given),),
-    "Mul": _with_open(_bounded(int.__mul__), 1, both_sides=True),
+    "Mul": _with_open(_fit_int64(int.__mul__), 1, both_sides=True),
     "Reshape": _reshape,
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
-    "Sub": _with_open(_bounded(int.__sub__), 0, both_sides=False),
+    "Sub": _with_open(_fit_int64(int.__sub__), 0, both_sides=False),
     "Unsqueeze": lambda node, given: (
         np.expand_dims(_data(given), tuple(_axes(node, given) or ())),
     ),
@@ -345,8 +345,8 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "Add": _elementwise(np.add),
     "And": _elementwise(np.logical_and),
     "Ceil": _elementwise(np.ceil),
-    "ConstantOfShape": _filled,
-    "Div": _elementwise(_divided),
+    "ConstantOfShape": _fill_shape,
+    "Div": _elementwise(_quotient_of),
     "Equal": _elementwise(np.equal),
     "Expand": _expand,
     "Floor": _elementwise(np.floor),
@@ -363,10 +363,10 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "Not": _elementwise(np.logical_not),
     "Or": _elementwise(np.logical_or),
     "Range": _range,
-    "ReduceMax": _reduced(np.max),
-    "ReduceMin": _reduced(np.min),
-    "ReduceProd": _reduced(np.prod),
-    "ReduceSum": _reduced(np.sum),
+    "ReduceMax": _reduce_with(np.max),
+    "ReduceMin": _reduce_with(np.min),
+    "ReduceProd": _reduce_with(np.prod),
+    "ReduceSum": _reduce_with(np.sum),
     **dict.fromkeys(("Shape", "Size"), lambda _, given: (_data(given),)),
     "Sqrt": _elementwise(np.sqrt),
     "Sub": _elementwise(np.subtract),

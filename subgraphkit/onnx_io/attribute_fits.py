@@ -211,7 +211,7 @@ def _one_way(_: Any, given: Given) -> str:
     return f"what is repeated along {list(given.shape(0))}, the shape of the first input"
 
 
-def _reshaped(value: Any, given: Given) -> str:
+def _element_count(value: Any, given: Given) -> str:
     shape = given.shape(0)
     whole = [size for size in shape if isinstance(size, int)]
     if not shape or len(whole) != len(shape) or -1 in value:
@@ -300,7 +300,7 @@ OF_SHAPES: Final[Mapping[str, Fit]] = {"PRelu.slope": _one_way}
 
 # Inputs that are judged where they are constant, beside axes.
 _OF_VALUES: Final[Mapping[str, Fit]] = {
-    "Reshape.shape": _reshaped,
+    "Reshape.shape": _element_count,
     "Resize.sizes": _sizes,
     "ReverseSequence.sequence_lens": _lengths,
 }

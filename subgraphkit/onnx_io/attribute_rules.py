@@ -44,7 +44,7 @@ class LazyAttributes(Mapping[str, Any]):
         self._folders = folders
         self._values: dict[str, Any] | None = None
 
-    def _decoded(self) -> dict[str, Any]:
+    def _decode_all(self) -> dict[str, Any]:
         if self._values is None:
             self._values = {
                 attribute.name: _decode(attribute, self._folders)
@@ -54,17 +54,17 @@ class LazyAttributes(Mapping[str, Any]):
         return self._values
 
     def __getitem__(self, name: str) -> Any:
-        return self._decoded()[name]
+        return self._decode_all()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._decoded())
+        return iter(self._decode_all())
 
     def __len__(self) -> int:
-        return len(self._decoded())
+        return len(self._decode_all())
 
     def __repr__(self) -> str:
         """Render as the mapping it is."""
-        return repr(self._decoded())
+        return repr(self._decode_all())
 
 
 def body_protos(node: onnx.NodeProto) -> dict[str, onnx.GraphProto]:

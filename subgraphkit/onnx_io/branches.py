@@ -202,7 +202,7 @@ class _Work:
         for one in body.node:
             constant = view.constants.get(one.output[0]) if one.output else None
             if constant is None or one.output[0] in handed_out or not _is_large(constant):
-                self._target.node.append(_renamed(one, names))
+                self._target.node.append(_copy_with_names(one, names))
             else:
                 self._hold(constant, names[constant.name])
                 self._state(names[constant.name])
@@ -282,7 +282,7 @@ def _is_large(constant: Initializer) -> bool:
     return type_.dtype is not DataType.STRING and (type_.nbytes or 0) > LARGEST_READ
 
 
-def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+def _copy_with_names(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     copy = copy_of(node)
     _rename(copy, names)
     return copy

@@ -108,7 +108,7 @@ class _Writing:
         value = next((one for one in node.attribute if one.name == "value"), None)
         if value is None:
             return node
-        tensor = self._stated(value.t, constant)
+        tensor = self._choose_tensor(value.t, constant)
         if tensor is value.t:
             return node
         copy = copy_of(node)
@@ -123,7 +123,7 @@ class _Writing:
         value.t.CopyFrom(tensor_of(constant) if is_small else self._apart(constant))
         return stating
 
-    def _stated(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
+    def _choose_tensor(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
         """Return what a ``Constant`` node states; inference may look into whole numbers of it."""
         if constant.name not in self.kept and (
             constant.type.dtype in _FLOATS and (constant.type.nbytes or 0) > LARGEST_READ

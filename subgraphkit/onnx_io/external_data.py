@@ -84,7 +84,7 @@ class DataFolders:
         It is None if there is no plain file, which includes one that is moved meanwhile.
         """
         try:
-            with self._opened(self._name, self._trust_folder_of) as file:
+            with self._open_file(self._name, self._trust_folder_of) as file:
                 self._seen[""] = state = _state(file)
                 return read(file, state[0])
         except (_RefusedError, OSError):
@@ -159,13 +159,13 @@ class DataFolders:
 
     def _again(self, location: str) -> BinaryIO:
         if location:
-            return self._judged(_checked(location))
-        return self._opened(self._name, self._trust_folder_of)
+            return self._open_trusted(_check_location(location))
+        return self._open_file(self._name, self._trust_folder_of)
 
     def open(self, location: str, subject: str) -> BinaryIO:
         """Open a data file; InvalidModelError if not trusted (SGK210), or missing (SGK211)."""
         try:
-            return self._judged(_checked(location))
+            return self._open_trusted(_check_location(location))
         except _RefusedError as reason:
             raise InvalidModelError(
                 "SGK210",
@@ -182,7 +182,7 @@ class DataFolders:
                 hint="Keep the data file beside the model file.",
             ) from error
 
-    def _judged(self, location: str) -> BinaryIO:
+    def _open_trusted(self, location: str) -> BinaryIO:
         way: list[_Parts] = []
 
         def judge(path: _Parts) -> None:
@@ -190,7 +190,7 @@ class DataFolders:
             way.append(path)
 
         try:
-            file = self._opened(location, judge)
+            file = self._open_file(location, judge)
         except OSError:
             # What is missing elsewhere was refused before anybody looked whether it is there.
             self._require_trusted(Path(os.path.normpath(self._start(location))).parts[1:])
@@ -204,7 +204,7 @@ class DataFolders:
     def _start(self, location: str) -> Path:
         return Path(self._anchor, *self._own, location)
 
-    def _opened(self, location: str, judge: Callable[[_Parts], None]) -> BinaryIO:
+    def _open_file(self, location: str, judge: Callable[[_Parts], None]) -> BinaryIO:
         """Open a file, once it is known where it really is and that was judged."""
         if not _HAS_DESCRIPTORS:
             path = os.path.realpath(self._start(location), strict=True)
@@ -336,7 +336,7 @@ def _require_plain(status: os.stat_result) -> None:
         raise _RefusedError("which is not a regular file")
 
 
-def _checked(location: str) -> str:
+def _check_location(location: str) -> str:
     parts = _split(location)
     if not parts or "\0" in location:
         raise _RefusedError("which is not a file name")

@@ -175,7 +175,7 @@ class _Inference:
         return self._truth(table.inputs[node][0])
 
     def _truth(self, name: str) -> bool | None:
-        value = self._known(name)
+        value = self._value(name)
         if value is None or value.size != 1 or is_open(value):
             return None
         return bool(value.reshape(-1)[0])
@@ -211,7 +211,7 @@ class _Inference:
             names = table.inputs[index]
             operands = []
             for name in names:
-                value = self._known(name) if name else None
+                value = self._value(name) if name else None
                 is_text = value is not None and is_open(value) and name not in self._open
                 if (value is None and name) or is_text:
                     return False
@@ -233,7 +233,7 @@ class _Inference:
     def _dtype(self, name: str) -> DataType:
         return getattr(self._types[name], "dtype", DataType.UNDEFINED)
 
-    def _known(self, name: str) -> npt.NDArray[Any] | None:
+    def _value(self, name: str) -> npt.NDArray[Any] | None:
         value = self._values.get(name)
         return self._skeletons.known_value(name) if value is None else value
 
@@ -252,14 +252,14 @@ class _Inference:
         nodes: Sequence[int] = self._pending
         self._pending = []
         while nodes:
-            nodes = self._typed(nodes)
+            nodes = self._type_nodes(nodes)
         if self._ranks is not None:
             self._ranks.settle()
 
-    def _typed(self, nodes: Sequence[int]) -> Sequence[int]:
+    def _type_nodes(self, nodes: Sequence[int]) -> Sequence[int]:
         """Type nodes, and return those that have to be looked at again with more known."""
         graph, table = self._graph, self._graph.table
-        types, bodies = self._inferred(nodes) if self._is_inferred(nodes[0]) else ({}, {})
+        types, bodies = self._infer_types(nodes) if self._is_inferred(nodes[0]) else ({}, {})
         for place, node in enumerate(nodes):
             missing = []
             for value in table.outputs[node]:
@@ -277,7 +277,7 @@ class _Inference:
                 return nodes[place + 1 :]
         return ()
 
-    def _targeted(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
+    def _fill_sizes(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
         """Put sizes in that onnx does not find, from what is known of the shape asked for."""
         made = node.outputs[0]
         found = types.get(made)
@@ -286,18 +286,18 @@ class _Inference:
         target = node.inputs[TARGETED[node.op_type]]
         read = (node.inputs[0], target)
         data, stated = (getattr(self._types.get(name), "shape", None) for name in read)
-        shape = target_shape(node, data, stated, self._known(target), self._shared) or found.shape
+        shape = target_shape(node, data, stated, self._value(target), self._shared) or found.shape
         pairs = zip(shape or (), found.shape or shape or (), strict=True)
         dims = tuple(b if a is None or isinstance(b, int) else a for a, b in pairs)
         return {made: TensorType(found.dtype, None if shape is None else dims)}
 
-    def _inferred(
+    def _infer_types(
         self, nodes: Sequence[int], *, strict: bool = False
     ) -> tuple[Mapping[str, ValueType], Mapping[int, Mapping[str, Graph]]]:
         answer = self._skeletons.ask(nodes, self._types, self._values, strict=strict)
         types = self._fresh.renamed(answer.types, answer.made_up)
         if self._is_targeted(nodes[0]):
-            types = {**types, **self._targeted(Node(self._graph, nodes[0]), types)}
+            types = {**types, **self._fill_sizes(Node(self._graph, nodes[0]), types)}
         if (condition := self._condition(nodes[0])) is not None:
             made = self._graph.table.outputs[nodes[0]]
             body = answer.bodies[nodes[0]][branch_name(condition=condition)]
@@ -317,7 +317,7 @@ class _Inference:
             values = {
                 name: value
                 for name in node.inputs
-                if name and (value := self._known(name)) is not None and not is_open(value)
+                if name and (value := self._value(name)) is not None and not is_open(value)
             }
             opsets = self._graph.opset_imports
             try:
@@ -342,7 +342,7 @@ class _Inference:
 
     def _require_sound(self, node: Node) -> None:
         try:
-            self._inferred([node.id], strict=True)
+            self._infer_types([node.id], strict=True)
         except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
             by = inferred_by(node.op_type, node.domain, node.opset)
             # Some bodies by which onnx defines operators do not pass its own strict check.

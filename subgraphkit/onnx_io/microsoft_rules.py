@@ -210,7 +210,7 @@ def _group_query_attention(call: Call) -> Types:
     return [typed(dtype, (batch, length, width)), *caches]
 
 
-def _quantized(call: Call) -> Types:
+def _quantize_linear(call: Call) -> Types:
     return [typed(call.dtype(2) or DataType.UINT8, call.shape(0))]
 
 
@@ -266,7 +266,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "QLinearConv": _in_either_layout(as_standard("QLinearConv", 10)),
     "QLinearGlobalAveragePool": _global_average,
     "QLinearMul": as_standard("Mul", 13, (0, 3)),
-    "QuantizeLinear": _quantized,
+    "QuantizeLinear": _quantize_linear,
     "SimplifiedLayerNormalization": _root_mean_square,
     "SkipLayerNormalization": _skip_normalization,
     "SkipSimplifiedLayerNormalization": _skip_normalization,

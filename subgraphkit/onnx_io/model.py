@@ -41,7 +41,7 @@ def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> o
     functions = {_key(f.domain, f.name, f.overload): f for f in model.functions}
     _require_bounded(model, functions, limits)
     try:
-        inlined = inliner.inline_local_functions(_raised(model), convert_version=True)
+        inlined = inliner.inline_local_functions(_raise_opsets(model), convert_version=True)
     except Exception as error:
         raise InvalidModelError(
             "SGK212", f"the model's functions cannot be inlined: {error}"
@@ -50,7 +50,7 @@ def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> o
     return inlined
 
 
-def _raised(model: onnx.ModelProto) -> onnx.ModelProto:
+def _raise_opsets(model: onnx.ModelProto) -> onnx.ModelProto:
     """Let functions import the model's operator sets where that changes no operator in them.
 
     onnx's converter refuses nodes of unknown type, so it is left only the work that there is.
@@ -246,14 +246,14 @@ def _load(read: ReadModel, limits: LimitsOf) -> Model:
     with walking("load", name):
         try:
             require_text(read.proto, everywhere=False)
-            return _loaded(read, limits)
+            return _make_model(read, limits)
         except (TypeError, UnicodeError):
             # protobuf hands out bytes for what is to be text and is none
             require_text(read.proto, everywhere=True)
             raise
 
 
-def _loaded(read: ReadModel, limits: LimitsOf) -> Model:
+def _make_model(read: ReadModel, limits: LimitsOf) -> Model:
     stored, path, folders, size, apart = read
     opsets = opsets_of(stored)
     proto = inline_functions(stored, limits)

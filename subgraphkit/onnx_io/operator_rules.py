@@ -231,7 +231,7 @@ _SAME_AS_FIRST: Final = (
 )  # fmt: skip
 
 
-def _windowed(standard: Rule, filters: int = 0) -> Rule:
+def _window_rule(standard: Rule, filters: int = 0) -> Rule:
     """Return what onnx says, but for windows larger than what they slide over.
 
     There the specification has the floor or the ceiling of a negative quotient, and onnx cuts off
@@ -259,7 +259,7 @@ def _windowed(standard: Rule, filters: int = 0) -> Rule:
     return rule
 
 
-def _transposed(call: Call) -> Types:
+def _conv_transpose(call: Call) -> Types:
     """Let what pads to the same size, or to a stated one, be of that size.
 
     onnx adds ``output_padding`` to the one, and drops axes where the other is less than there was.
@@ -285,12 +285,12 @@ def _transposed(call: Call) -> Types:
     return with_shapes(call.standard("ConvTranspose", 22, plain, call.inputs, {}), padded)
 
 
-_POOL: Final = _windowed(as_standard("MaxPool", 22))
+_POOL: Final = _window_rule(as_standard("MaxPool", 22))
 _FILTERS: Final = {("", "Conv"): 1, ("", "ConvInteger"): 1, ("", "QLinearConv"): 3}
 _WINDOWS: Final = {
     **{("", op_type): _POOL for op_type in ("AveragePool", "LpPool", "MaxPool")},
     **{
-        kind: _windowed(as_standard(kind[1], 22 if kind[1] == "Conv" else 10), filters)
+        kind: _window_rule(as_standard(kind[1], 22 if kind[1] == "Conv" else 10), filters)
         for kind, filters in _FILTERS.items()
     },
 }
@@ -326,7 +326,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "BatchNormalization"): like(0, 1, 2, 3, 4),
     ("", "Cast"): _cast_by_name,
     ("", "Compress"): as_standard("Compress", 11),
-    ("", "ConvTranspose"): _transposed,
+    ("", "ConvTranspose"): _conv_transpose,
     ("", "Concat"): _concat_along_1,
     ("", "Dropout"): like(0, 0),
     ("", "GRU"): as_standard("GRU", 7),

@@ -66,7 +66,9 @@ def _blind_nodes(
     graph: onnx.GraphProto, places: Sequence[int]
 ) -> Iterator[tuple[onnx.NodeProto, bool]]:
     """Yield such nodes in bodies, each with whether the type of what it reads is known."""
-    return _inside([graph.node[place] for place in places], _typed(graph) if places else set())
+    return _inside(
+        [graph.node[place] for place in places], _names_with_type(graph) if places else set()
+    )
 
 
 def _inside(
@@ -74,14 +76,14 @@ def _inside(
 ) -> Iterator[tuple[onnx.NodeProto, bool]]:
     for holder in holders:
         for body in body_protos(holder).values():
-            typed = known | _typed(body)
+            typed = known | _names_with_type(body)
             for node in body.node:
                 if node.op_type in BLIND:
                     yield node, typed.issuperset(node.input[:1])
             yield from _inside(body.node, typed)
 
 
-def _typed(graph: onnx.GraphProto) -> set[str]:
+def _names_with_type(graph: onnx.GraphProto) -> set[str]:
     values = (*graph.input, *graph.value_info, *graph.output)
     stored = {tensor.name for tensor in graph.initializer}
     return stored.union(value.name for value in values if value.HasField("type"))
@@ -120,7 +122,7 @@ def node_types(
             partial(_standard, len(node.output)),
         )
     )
-    return _known(zip(node.output, made, strict=False))
+    return _known_types(zip(node.output, made, strict=False))
 
 
 def is_foreign(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
@@ -180,7 +182,7 @@ def _standard(
         for name, value in attributes.items()
         if name in known
     ]
-    return _asked(
+    return _ask_onnx(
         op_type,
         version,
         tuple([attribute.SerializeToString() for attribute in stated]),
@@ -191,7 +193,7 @@ def _standard(
 
 
 @lru_cache(maxsize=4096)
-def _asked(
+def _ask_onnx(
     op_type: str,
     version: int,
     attributes: tuple[bytes, ...],
@@ -234,7 +236,7 @@ def corrected(node: onnx.NodeProto) -> onnx.NodeProto:
     return stated
 
 
-def _known(pairs: Iterable[tuple[str, ValueType | None]]) -> dict[str, ValueType]:
+def _known_types(pairs: Iterable[tuple[str, ValueType | None]]) -> dict[str, ValueType]:
     return {name: type_ for name, type_ in pairs if type_ is not None and not _is_unknown(type_)}
 
 

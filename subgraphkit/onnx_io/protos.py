@@ -111,11 +111,11 @@ def state_value(value: onnx.ValueInfoProto, name: str, type_: ValueType | None) 
     """Write name and type of a value into a message that is empty; see ``write_value_info``."""
     value.name = name
     if type_ is not None:
-        value.type.CopyFrom(_written(type_))
+        value.type.CopyFrom(_write_type(type_))
 
 
 @lru_cache(maxsize=4096)
-def _written(type_: ValueType | None) -> onnx.TypeProto:
+def _write_type(type_: ValueType | None) -> onnx.TypeProto:
     """Write a type; not to be changed, since it is that of all values of the type."""
     match type_:
         case TensorType():
@@ -123,11 +123,11 @@ def _written(type_: ValueType | None) -> onnx.TypeProto:
         case SparseTensorType():
             return helper.make_sparse_tensor_type_proto(int(type_.dtype), type_.shape)
         case SequenceType():
-            return helper.make_sequence_type_proto(_written(type_.element))
+            return helper.make_sequence_type_proto(_write_type(type_.element))
         case OptionalType():
-            return helper.make_optional_type_proto(_written(type_.element))
+            return helper.make_optional_type_proto(_write_type(type_.element))
         case MapType():
-            return helper.make_map_type_proto(int(type_.key), _written(type_.value))
+            return helper.make_map_type_proto(int(type_.key), _write_type(type_.value))
         case None:
             return onnx.TypeProto()
 

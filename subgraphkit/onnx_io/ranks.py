@@ -40,15 +40,15 @@ def target_shape(
     else:
         return None
     if node.op_type == "Reshape":
-        dims = _copied(stated, data) if not node.attribute("allowzero", 0) else stated
+        dims = _copy_sizes(stated, data) if not node.attribute("allowzero", 0) else stated
         rest = _rest([dim for dim in dims if dim != -1], data, unsure)
         return tuple(rest if dim == -1 else dim for dim in dims)
     if node.op_type == "Expand":
-        return _expanded(stated, data)
+        return _expand_shape(stated, data)
     return tuple(stated)
 
 
-def _copied(stated: list[Dim], data: Shape | None) -> list[Dim]:
+def _copy_sizes(stated: list[Dim], data: Shape | None) -> list[Dim]:
     """Put sizes of the input in where 0 asks for them."""
     sizes = (*(data or ()), *[None] * len(stated))
     return [sizes[axis] if dim == 0 else dim for axis, dim in enumerate(stated)]
@@ -73,7 +73,7 @@ def _rest(others: list[Dim], data: Shape | None, unsure: Collection[str]) -> Dim
     return total // known if known else None
 
 
-def _expanded(stated: list[Dim], data: Shape | None) -> Shape | None:
+def _expand_shape(stated: list[Dim], data: Shape | None) -> Shape | None:
     if data is None:
         return None
     rank = max(len(stated), len(data))
@@ -121,7 +121,7 @@ class RankWatch:
         """Take note of a node that will wait; UnsupportedModelError (SGK216) for too many axes."""
         if not self._limits.max_rank:
             return
-        stated = self._stated(node)
+        stated = self._shape_input(node)
         if (stated and stated not in self._types) or self._rank > self._most:
             flush()
         graph, table = self._graph, self._graph.table
@@ -131,9 +131,9 @@ class RankWatch:
         if node in table.bodies:
             outside = {name: _rank_of(self._types.get(name)) for name in graph.read_by(node)}
             for body in table.bodies[node].values():
-                bound = _bound(body, outside)
+                bound = _bound_ranks(body, outside)
                 self._require(node, bound if bound > _LEEWAY * self._most else 0)
-        self._rank = self._raised(table.op_types[node], table.inputs[node])
+        self._rank = self._next_rank(table.op_types[node], table.inputs[node])
         self._waiting.append(node)
 
     def settle(self) -> None:
@@ -146,14 +146,14 @@ class RankWatch:
         self._waiting.clear()
         self._rank = self._limits.max_rank
 
-    def _stated(self, node: int) -> str:
+    def _shape_input(self, node: int) -> str:
         """Return the input that has an element for each dimension, or an empty text."""
         table = self._graph.table
         inputs = table.inputs[node]
         place = _STATING.get(table.op_types[node], len(inputs))
         return inputs[place] if place < len(inputs) else ""
 
-    def _raised(self, op_type: str, inputs: tuple[str, ...]) -> int:
+    def _next_rank(self, op_type: str, inputs: tuple[str, ...]) -> int:
         if op_type in _DOUBLING:
             constants = self._graph.constants
             known = [_rank_of(constants[name].type) for name in inputs[:2] if name in constants]
@@ -166,7 +166,7 @@ class RankWatch:
             self._limits.require("max_rank", found, what)
 
 
-def _bound(body: Graph, outside: Mapping[str, int]) -> int:
+def _bound_ranks(body: Graph, outside: Mapping[str, int]) -> int:
     """Return a bound on the dimensions of the values of a body, given those of others."""
     found = dict.fromkeys(body.inputs, max([_UNKNOWN, *outside.values()]))
     found.update(outside)
@@ -181,7 +181,7 @@ def _bound(body: Graph, outside: Mapping[str, int]) -> int:
             rank = 1
         elif op_type in RAISING:
             rank += _LETTERS if op_type == "Einsum" else 1
-        inner = [_bound(one, found) for one in table.bodies.get(node, {}).values()]
+        inner = [_bound_ranks(one, found) for one in table.bodies.get(node, {}).values()]
         rank = max(rank, *inner, 0)
         found |= dict.fromkeys(table.outputs[node], rank)
         most = max(most, rank)

@@ -137,12 +137,12 @@ class Skeletons:
         self._data: dict[str, npt.NDArray[Any]] = {}
         fed = {*self._graph.inputs, *self._graph.defaults}
         self._inputs = {
-            value.name: _fed(value, input_shapes, symbols)
+            value.name: _write_input(value, input_shapes, symbols)
             for value in graph.input
             if value.name in fed
         }
-        self._values = [_substituted(value, symbols) for value in graph.value_info]
-        self._outputs = [_substituted(value, symbols) for value in graph.output]
+        self._values = [_put_symbols(value, symbols) for value in graph.value_info]
+        self._outputs = [_put_symbols(value, symbols) for value in graph.output]
 
     @property
     def known(self) -> Iterable[str]:
@@ -276,7 +276,7 @@ def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> 
     target.node.append(helper.make_node("Concat", parts, [name], axis=0))
 
 
-def _fed(
+def _write_input(
     value: onnx.ValueInfoProto, shapes: Mapping[str, Shape], symbols: Mapping[str, int]
 ) -> onnx.ValueInfoProto:
     if value.name in shapes:
@@ -285,7 +285,7 @@ def _fed(
     return _with_sizes(value, symbols)
 
 
-def _substituted(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
+def _put_symbols(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
     return _with_sizes(value, symbols) if symbols else value
 
 

@@ -88,7 +88,7 @@ def read_model(
 ) -> ReadModel:
     """Read a model without its external data; a ``ModelProto`` is returned as it is, not copied."""
     if isinstance(source, onnx.ModelProto):
-        return ReadModel(_checked(source))
+        return ReadModel(_check_model(source))
     if isinstance(source, bytes | bytearray | memoryview):
         return _read_bytes(bytes(source), f"a model of {memoryview(source).nbytes} bytes", limits)
     if isinstance(source, str | os.PathLike):
@@ -108,13 +108,13 @@ def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel
     """Read what other libraries have; those that are not imported have made nothing."""
     ir = sys.modules.get("onnx_ir")
     if ir is not None and isinstance(held := getattr(source, "model", source), ir.Model):
-        data = _checked(ir.to_proto(held)).SerializeToString()
+        data = _check_model(ir.to_proto(held)).SerializeToString()
         made = _read_bytes(data, "the model", LoadLimits.unlimited)
         return made._replace(folders=_folder_of(held, ir, more), size=0)
     if callable(getattr(source, "to_model_proto", None)):
-        return ReadModel(_checked(source.to_model_proto()))
+        return ReadModel(_check_model(source.to_model_proto()))
     if isinstance(held := getattr(source, "model_proto", None), onnx.ModelProto):
-        return ReadModel(_checked(held))
+        return ReadModel(_check_model(held))
     data = source.read() if callable(getattr(source, "read", None)) else None
     if isinstance(data, bytes):
         return _read_bytes(data, "the stream", limits)
@@ -228,7 +228,7 @@ def _not_a_model(data: bytes, subject: str, why: str) -> InvalidModelError:
     return InvalidModelError("SGK202", f"{subject} is not an ONNX model: {why}", hint=hint)
 
 
-def _checked(proto: onnx.ModelProto, subject: str = "the ModelProto") -> onnx.ModelProto:
+def _check_model(proto: onnx.ModelProto, subject: str = "the ModelProto") -> onnx.ModelProto:
     if proto.ir_version and proto.HasField("graph"):
         return proto
     raise InvalidModelError(

@@ -68,14 +68,14 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
         if opsets.setdefault(domain, entry.version) != entry.version:
             raise InvalidModelError(
                 "SGK214",
-                f"operator set {_shown(domain)} is imported in versions {opsets[domain]} and "
+                f"operator set {_text_of(domain)} is imported in versions {opsets[domain]} and "
                 f"{entry.version}",
                 hint="Import each operator set once.",
             )
         if domain in known and not 1 <= entry.version <= known[domain][1]:
             raise UnsupportedModelError(
                 "SGK206",
-                f"the model needs operator set {_shown(domain)} version {entry.version}; onnx "
+                f"the model needs operator set {_text_of(domain)} version {entry.version}; onnx "
                 f"{onnx.__version__} has versions 1 to {known[domain][1]}",
                 hint="Upgrade onnx, or export the model for an older operator set.",
                 have=known[domain][1],
@@ -193,8 +193,8 @@ def _checked_schema(
     if domain not in opsets:
         raise InvalidModelError(
             "SGK207",
-            f"{label_of(node, index)} is of operator set {_shown(domain)}, which the model does "
-            f"not import (it imports {', '.join(_shown(d) for d in opsets) or 'none'})",
+            f"{label_of(node, index)} is of operator set {_text_of(domain)}, which the model does "
+            f"not import (it imports {', '.join(_text_of(d) for d in opsets) or 'none'})",
             hint="Add the operator set to the model's opset_import.",
             domain=domain,
         )
@@ -219,7 +219,7 @@ def _unknown_operator(node: onnx.NodeProto, label: str, version: int) -> Invalid
         hint = f"Did you mean {close[0]!r}?" if close else "Operators of your own need a domain."
     return InvalidModelError(
         "SGK207",
-        f"{label}: operator {node.op_type!r} of operator set {_shown(domain)} {what}",
+        f"{label}: operator {node.op_type!r} of operator set {_text_of(domain)} {what}",
         hint=hint,
         domain=domain,
         op_type=node.op_type,
@@ -235,5 +235,5 @@ def _operators(domain: str) -> dict[str, list[int]]:
     return found
 
 
-def _shown(domain: str) -> str:
+def _text_of(domain: str) -> str:
     return repr(domain or "ai.onnx")

@@ -54,7 +54,7 @@ def initializer_of(
     ``tensor``: The tensor, already passed by ``check_tensor``; kept, not copied.
     ``folders``: Where the model's external data may be; None if nowhere.
     """
-    type_ = _sized(tensor.data_type, tuple(tensor.dims)).type
+    type_ = _sizes_of(tensor.data_type, tuple(tensor.dims)).type
     if payload is None:
         read = shared(lambda: array_of(tensor, folders))
         return Initializer(name or tensor.name, type_, read, mapped=_place(tensor, folders))
@@ -66,7 +66,7 @@ def _place(tensor: onnx.TensorProto, folders: DataFolders | None) -> tuple[Path,
     """Return the file that the data of a tensor is mapped from, and where in it that begins."""
     if folders is None or tensor.data_location != onnx.TensorProto.EXTERNAL or is_left_out(tensor):
         return None
-    data = _located(tensor, folders, "the graph")
+    data = _find_data(tensor, folders, "the graph")
     if data.location not in folders.mapped or DataType(tensor.data_type).bits % 8:
         return None
     return folders.folder / data.location, data.offset
@@ -111,10 +111,10 @@ def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
         )
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return _array_from(tensor, _read_external(tensor, folders))
-    return _decoded(tensor)
+    return _decode_tensor(tensor)
 
 
-def _decoded(tensor: onnx.TensorProto) -> _Array:
+def _decode_tensor(tensor: onnx.TensorProto) -> _Array:
     try:
         array = numpy_helper.to_array(tensor)
     except (ArithmeticError, TypeError, ValueError) as error:
@@ -139,14 +139,14 @@ def _array_from(tensor: onnx.TensorProto, data: npt.NDArray[np.uint8]) -> _Array
     else:
         stored = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, name=tensor.name)
         stored.raw_data = data.tobytes()
-        array = _decoded(stored)
+        array = _decode_tensor(stored)
     array.setflags(write=False)
     return array
 
 
 def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: str) -> None:
     """Check that dimensions are sane and match the payload (else SGK208), reading none of it."""
-    type_, count, nbytes, problem = _sized(tensor.data_type, tuple(tensor.dims))
+    type_, count, nbytes, problem = _sizes_of(tensor.data_type, tuple(tensor.dims))
     if problem:
         raise _disagree(tensor, where, problem)
     dtype = type_.dtype
@@ -174,7 +174,7 @@ class _Sized(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _sized(data_type: int, dims: tuple[int, ...]) -> _Sized:
+def _sizes_of(data_type: int, dims: tuple[int, ...]) -> _Sized:
     """Look at the type of a tensor: many tensors of a model have the same one."""
     try:
         type_ = TensorType(DataType(data_type), dims)
@@ -198,7 +198,7 @@ def _external_length(
         return nbytes
     if (taken := marked_length(tensor)) is not None:
         return taken
-    data = _located(tensor, folders, where)
+    data = _find_data(tensor, folders, where)
     data.require_within(data.folders.size_of(data.location, data.subject))
     return data.length
 
@@ -251,7 +251,7 @@ def shared(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _
 
 
 def _read_external(tensor: onnx.TensorProto, folders: DataFolders | None) -> npt.NDArray[np.uint8]:
-    data = _located(tensor, folders, "the graph")
+    data = _find_data(tensor, folders, "the graph")
     if data.location in data.folders.mapped:
         mapping = data.folders.mapped[data.location]
         data.require_within(len(mapping))
@@ -267,7 +267,7 @@ def _read_external(tensor: onnx.TensorProto, folders: DataFolders | None) -> npt
     return payload
 
 
-def _located(tensor: onnx.TensorProto, folders: DataFolders | None, where: str) -> _ExternalData:
+def _find_data(tensor: onnx.TensorProto, folders: DataFolders | None, where: str) -> _ExternalData:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     subject = f"external data of tensor {tensor.name!r} of {where}"
     if folders is None:

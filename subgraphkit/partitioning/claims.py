@@ -129,7 +129,7 @@ def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | s
 
     ``divider``: Who claimed the subgraph, or the name of the backend that did.
     """
-    properties = _checked(among)
+    properties = _check_properties(among)
     if isinstance(divider, str):
         settings = bound.settings
         backend: Backend = type(divider, (_PropertiesAlone,), {"name": divider})()
@@ -141,7 +141,7 @@ def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | s
     return _claims(bound, [(divider.backend, properties)], fallback)
 
 
-def _checked(among: object) -> list[SubgraphProperty]:
+def _check_properties(among: object) -> list[SubgraphProperty]:
     given = among if isinstance(among, list | tuple) else (among,)
     properties = [one for one in given if isinstance(one, SubgraphProperty)]
     if len(properties) < len(given) or given is not among:
@@ -215,7 +215,7 @@ def _claim(
     )
     # Its own name is not known to be sound before it was looked at.
     nameless = Claim(backend, context, fallback, is_fallback, type(property_).__name__, property_)
-    (name,) = _declared(nameless, "name")
+    (name,) = _read_fields(nameless, "name")
     if not isinstance(name, str):
         raise nameless.fault("SGK122", f"name is {name!r}, expected text")
     claim = replace(nameless, property_name=name or nameless.property_name)
@@ -224,7 +224,7 @@ def _claim(
 
 
 def _check_declaration(claim: Claim) -> None:
-    connectivity, least, most = _declared(claim, "connectivity", "min_nodes", "max_nodes")
+    connectivity, least, most = _read_fields(claim, "connectivity", "min_nodes", "max_nodes")
     if connectivity not in _CONNECTIVITIES:
         text = f"connectivity is {connectivity!r}, expected 'connected' or 'any'"
         raise claim.fault("SGK122", text)
@@ -246,7 +246,7 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
-def _declared(claim: Claim, *names: str) -> list[Any]:
+def _read_fields(claim: Claim, *names: str) -> list[Any]:
     values = []
     for name in names:
         try:

@@ -94,7 +94,7 @@ def resolve_constraints(
         return NO_DEMANDS
     _check_kinds(constraints)
     finder = _Finder(graph)
-    pinned = _pinned(graph, constraints, backends, finder)
+    pinned = _pin_nodes(graph, constraints, backends, finder)
     excluded: dict[str, frozenset[int]] = {}
     for backend, selectors in constraints.exclusions.items():
         _check_backend(backend, backends)
@@ -107,7 +107,7 @@ def resolve_constraints(
     return ResolvedConstraints(pinned, excluded)
 
 
-def _pinned(
+def _pin_nodes(
     graph: BoundGraph, constraints: Constraints, backends: Sequence[str], finder: "_Finder"
 ) -> dict[int, str]:
     pinned: dict[int, str] = {}
@@ -167,7 +167,7 @@ class _Finder:
 
     def find(self, selector: object) -> list[int]:
         if isinstance(selector, str):
-            found = self._named(selector)
+            found = self._find_name(selector)
         elif callable(selector):
             return self._wanted_by(selector)
         else:
@@ -204,7 +204,7 @@ class _Finder:
             raise _unmet(f"predicate {name!r} of a constraint holds for no node of the model")
         return found
 
-    def _named(self, text: str) -> Iterable[int]:
+    def _find_name(self, text: str) -> Iterable[int]:
         if self._by_name is None:
             self._by_name = {}
             for node in self._graph.nodes:

@@ -62,7 +62,7 @@ def divide_model(
         claims = survivors(bound, wider, named)
         found = claim_regions(bound, claims, demanded)
     if costs is not None:
-        found = _weighed(bound, claims, found, costs)
+        found = _weigh_division(bound, claims, found, costs)
     return *found, demanded
 
 
@@ -80,7 +80,7 @@ def claim_regions(
     return state, claim_all(state, lambda index: refusals[index], told=told)
 
 
-def _weighed(
+def _weigh_division(
     bound: BoundModel,
     claims: Sequence[Claim],
     found: tuple[PartitionState, Passes],

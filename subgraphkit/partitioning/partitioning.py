@@ -318,7 +318,7 @@ def partition(
                 bound, settings, demands, named=named, dry_run=dry_run
             )
             # nobody named those of a placement: what was measured is as asked
-            partitioning = _finished(state, passes, demanded, {} if placed else named)
+            partitioning = _make_partitioning(state, passes, demanded, {} if placed else named)
             if placement is not None and placement.regions:
                 partitioning = regrouped(partitioning, placement.regions_in(partitioning))
         if bound.extensions.implements("subgraphkit_plan"):
@@ -343,10 +343,10 @@ def partition_within(
     inside = within(bound, subgraph)
     claims = choose_claimants_within(inside, properties, divider)
     with collector_paused():
-        return _finished(*claim_regions(inside, claims, demanded), demanded, {})
+        return _make_partitioning(*claim_regions(inside, claims, demanded), demanded, {})
 
 
-def _finished(
+def _make_partitioning(
     state: PartitionState, passes: Passes, demanded: ResolvedConstraints, named: Mapping[str, str]
 ) -> Partitioning:
     require_all_claimed(state, passes, demanded)

@@ -25,7 +25,7 @@ def main() -> None:
         for line in _requests():
             request = json.loads(line)
             try:
-                answered = {"returned": _called(request, instances, answer)}
+                answered = {"returned": _call_function(request, instances, answer)}
             except BaseException as error:  # noqa: BLE001 (raised where it was called)
                 answered = {"raised": plain_error(error)}
             if os.getpid() != own:
@@ -33,7 +33,7 @@ def main() -> None:
             answer(answered)
 
 
-def _called(
+def _call_function(
     request: Mapping[str, Any], instances: dict[str, Any], answer: Callable[[Any], None]
 ) -> Any:
     module, _, name = request["call"].partition(":")

@@ -289,11 +289,11 @@ def plain_error(error: BaseException) -> dict[str, Any]:
 def result_of(reply: Mapping[str, Any]) -> Any:
     """Return what the function of a reply returned, or raise what it raised."""
     if "raised" in reply:
-        raise _raised(reply["raised"])
+        raise _rebuild_error(reply["raised"])
     return reply["returned"]
 
 
-def _raised(plain: Mapping[str, Any]) -> BaseException:
+def _rebuild_error(plain: Mapping[str, Any]) -> BaseException:
     if "coded" in plain:
         return rebuilt(*plain["coded"], imports=False)
     kind: object = getattr(builtins, plain["kind"], None)

@@ -39,7 +39,7 @@ class SharedArea:
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
-        self.descriptor = _made() if descriptor is None else descriptor
+        self.descriptor = _make_memory() if descriptor is None else descriptor
         weakref.finalize(self, os.close, self.descriptor)
         self._bytes: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._written: dict[tuple[Kind, ...], tuple[list[_Array], str]] = {}
@@ -48,7 +48,7 @@ class SharedArea:
     def store(self, values: Sequence[Any]) -> str:
         """Copy values into the memory and describe them; KeyError for a dtype ONNX lacks."""
         if not all(map(_is_plain, values)):
-            return self._described(values)
+            return self._store_nested(values)
         places, text = self._laid_out(tuple([(one.dtype, one.shape) for one in values]))
         for place, value in zip(places, values, strict=True):
             np.copyto(place, value)
@@ -81,7 +81,7 @@ class SharedArea:
             _remember(self._written, kinds, known)
         return known
 
-    def _described(self, values: Sequence[Any]) -> str:
+    def _store_nested(self, values: Sequence[Any]) -> str:
         """Store values that are not all plain arrays."""
         arrays: list[_Array] = []
 
@@ -103,7 +103,7 @@ class SharedArea:
 
         entries = [entry(value) for value in values]
         laid_out = json.loads(self.store(arrays)) if arrays else []
-        return json.dumps([_placed(one, laid_out) for one in entries])
+        return json.dumps([_place_entry(one, laid_out) for one in entries])
 
     def _value(self, entry: Any) -> Any:
         if entry is None:
@@ -141,7 +141,7 @@ class SharedArea:
         self._bytes = np.frombuffer(mmap.mmap(self.descriptor, size), np.uint8)
 
 
-def _made() -> int:
+def _make_memory() -> int:
     import fcntl  # noqa: PLC0415 (not everywhere, as memory without a name)
 
     descriptor = os.memfd_create("subgraphkit", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -154,11 +154,11 @@ def _is_plain(value: Any) -> bool:
     return type(value) is np.ndarray and value.dtype.kind not in "OSTU"
 
 
-def _placed(entry: Any, laid_out: Sequence[Any]) -> Any:
+def _place_entry(entry: Any, laid_out: Sequence[Any]) -> Any:
     if isinstance(entry, int):
         return laid_out[entry]
     if isinstance(entry, dict) and "items" in entry:
-        return {**entry, "items": [_placed(one, laid_out) for one in entry["items"]]}
+        return {**entry, "items": [_place_entry(one, laid_out) for one in entry["items"]]}
     return entry
 
 

@@ -221,7 +221,7 @@ class IOBinding:
             self._check_apart()
             inputs = self._inputs.items()
             self._sharing = frozenset(name for name, array in inputs if self._is_written(array))
-            self._buffers = [self._told(name) for name in self._graph.outputs]
+            self._buffers = [self._choose_buffer(name) for name in self._graph.outputs]
         return self._buffers
 
     def accept(self, results: Sequence[Any]) -> None:
@@ -235,7 +235,7 @@ class IOBinding:
             self._targets = dict.fromkeys(self._graph.outputs)
         by_name = dict(zip(self._graph.outputs, results, strict=True))
         for name, target in self._targets.items():
-            self._results[name] = _delivered(name, by_name[name], target)
+            self._results[name] = _deliver_result(name, by_name[name], target)
 
     def _check_kind(self, name: str, kind: str) -> None:
         if kind not in self._kinds:
@@ -271,7 +271,7 @@ class IOBinding:
                     hint="Bind each to a buffer of its own, or to nothing.",
                 )
 
-    def _told(self, name: str) -> Any:
+    def _choose_buffer(self, name: str) -> Any:
         target, type_ = self._targets.get(name), self._graph.types.get(name)
         if target is None or isinstance(target, Stay):
             return target
@@ -293,7 +293,7 @@ class IOBinding:
         return None if type_.element_count is None else target
 
 
-def _delivered(name: str, result: Any, target: Any) -> Any:
+def _deliver_result(name: str, result: Any, target: Any) -> Any:
     if target is None:
         return to_host(result)
     if isinstance(target, Stay):

@@ -78,11 +78,11 @@ class Apart:
                     if owns and other is not output and getattr(other, "base", None) is not output:
                         continue
                     if isinstance(other, np.ndarray) and np.shares_memory(output, other):
-                        raise self._shared(place, at)
+                        raise self._sharing_error(place, at)
             others.append(output)
         self._before = [weakref.ref(one) for one in outputs if isinstance(one, np.ndarray)]
 
-    def _shared(self, place: int, at: int) -> ExecutionError:
+    def _sharing_error(self, place: int, at: int) -> ExecutionError:
         subgraph = self._subgraph
         count, name = len(subgraph.inputs), subgraph.outputs[place]
         what = "what it returned in an earlier run"

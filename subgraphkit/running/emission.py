@@ -282,7 +282,7 @@ def _write_return(
 ) -> None:
     made = {name for step in plan.steps for name in step.subgraph.outputs}
     results: list[str] = []
-    writer.names |= {"copied": _copied, "to_host": to_host}
+    writer.names |= {"copied": _copy_value, "to_host": to_host}
     for number, name in enumerate(plan.graph.outputs):
         if name in constants and name not in made:
             writer.names[f"constant{number}"] = constants[name]
@@ -306,10 +306,10 @@ def _write_return(
     writer.line(f"    return {returned}")
 
 
-def _copied(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+    return [_copy_value(item) for item in value] if isinstance(value, list) else value
 
 
 def pick_results(results: Sequence[Any], places: Sequence[int]) -> list[Any]:
@@ -317,6 +317,6 @@ def pick_results(results: Sequence[Any], places: Sequence[int]) -> list[Any]:
     seen: set[int] = set()
     chosen = []
     for place in places:
-        chosen.append(_copied(results[place]) if place in seen else results[place])
+        chosen.append(_copy_value(results[place]) if place in seen else results[place])
         seen.add(place)
     return chosen

@@ -213,7 +213,7 @@ def _admit_tensor(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
         raise InputError(
             "SGK140",
             f"input {name!r} has shape {array.shape}; the model needs "
-            f"{_shown(type_.shape)}{_difference(array.shape, type_.shape)}",
+            f"{_shape_text(type_.shape)}{_difference(array.shape, type_.shape)}",
             hint="Bind the model for this shape, InferenceSession(..., shapes={...}), if its "
             "dimension is symbolic.",
             input=name,
@@ -292,7 +292,7 @@ def _fit_dtype(name: str, type_: TensorType, array: npt.NDArray[Any]) -> npt.NDA
     )
 
 
-def _shown(shape: Shape) -> str:
+def _shape_text(shape: Shape) -> str:
     inner = ", ".join("?" if dim is None else str(dim) for dim in shape)
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 

@@ -57,7 +57,7 @@ class Gate:
         try:
             passage: Any = self._mine.passage
         except AttributeError:
-            passage = self._opened()
+            passage = self._open_passage()
         # as in ``_holding``, without the cost of one more call
         try:
             passage.acquire()
@@ -71,7 +71,7 @@ class Gate:
     def _wait(self, progress: Progress | None) -> None:
         wait_for(self._turn, int if progress is None else progress.check)
 
-    def _opened(self) -> Any:
+    def _open_passage(self) -> Any:
         passage = threading.RLock()
         _holding(self._turn, partial(self._passages.add, passage))
         self._mine.passage = passage

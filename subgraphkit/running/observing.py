@@ -158,10 +158,10 @@ class Observer:
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")
         if hears_steps:
             emitted = emitted.calling(
-                {i: self._clocked(s, run_of) for i, s in enumerate(plan.steps)}
+                {i: self._clock_step(s, run_of) for i, s in enumerate(plan.steps)}
             )
         if hears_steps or any(map(self._extensions.implements, hooks)):
-            emitted = emitted._replace(execute=self._reported(emitted, plan))
+            emitted = emitted._replace(execute=self._report_runs(emitted, plan))
         if self.tally is not None:
             emitted = emitted._replace(execute=self.tally.counting(emitted.execute))
         return emitted
@@ -176,7 +176,7 @@ class Observer:
                 self.tally.add_failure(error)
             raise
 
-    def _reported(self, emitted: Emitted, plan: Plan) -> Callable[..., list[Any]]:
+    def _report_runs(self, emitted: Emitted, plan: Plan) -> Callable[..., list[Any]]:
         execute = emitted.execute
 
         def execute_reported(*arguments: Any) -> list[Any]:
@@ -202,7 +202,7 @@ class Observer:
 
         return execute_reported
 
-    def _clocked(self, step: Step, run_of: Callable[[SubgraphOperator], _Run]) -> _Run:
+    def _clock_step(self, step: Step, run_of: Callable[[SubgraphOperator], _Run]) -> _Run:
         twins = {} if self._recorder is None else self._recorder.twins
         operator, subgraph = twins.get(step.operator, step.operator), step.subgraph
         run = run_of(operator)

@@ -89,7 +89,7 @@ def profile_rows(
     looked_into = {s.event.subgraph for run in runs for s in run.steps if s.inner}
     for run in runs:
         _add_run(sums, run, looked_into)
-    return tuple(_ordered(sums.rows(subgraphs)))
+    return tuple(_order_rows(sums.rows(subgraphs)))
 
 
 _Key = tuple[str, str, str, tuple[int, ...]]
@@ -154,7 +154,7 @@ def _add_run(sums: _Sums, run: RunTimes, looked_into: Collection[str]) -> None:
     sums.add(end - at, "hand-over", "", f"{before} -> outputs")
 
 
-def _ordered(rows: Iterable[ProfileRow]) -> Iterator[ProfileRow]:
+def _order_rows(rows: Iterable[ProfileRow]) -> Iterator[ProfileRow]:
     by_subgraph: dict[str, list[ProfileRow]] = {}
     for row in rows:
         by_subgraph.setdefault(row.subgraph, []).append(row)
@@ -249,7 +249,7 @@ def trace(
             told, graph = step.event, subgraphs[step.event.subgraph].graph
             facts: dict[str, Any] = {"backend": told.backend}
             tracks.add(thread, 0, told.subgraph, (told.start, told.seconds), facts)
-            for inner, start, seconds in _placed(step):
+            for inner, start, seconds in _place_inner(step):
                 labels = [graph.nodes[node].label for node in inner.nodes]
                 more: dict[str, Any] = {"kernel": inner.name, "nodes": labels}
                 if inner.start is None:
@@ -298,7 +298,7 @@ class _Tracks:
         self.events.append({"name": kind, "ph": "M", "pid": 1, "tid": track, "args": facts})
 
 
-def _placed(step: StepTimes) -> Iterator[tuple[InnerTime, float, float]]:
+def _place_inner(step: StepTimes) -> Iterator[tuple[InnerTime, float, float]]:
     """Return what is inside of a step, each with where it is to be drawn."""
     unknown = sum(inner.seconds for inner in step.inner if inner.start is None)
     scale = min(1.0, step.event.seconds / unknown) if unknown else 1.0

@@ -58,7 +58,7 @@ class RunOptions:
             self._terminate = bool(ends)
             runs = list(self._runs) if ends else []
         for run in runs:
-            run.cancel(_cancelled())
+            run.cancel(_cancel_error())
 
     def cancel(self) -> None:
         """End the runs under way: ``terminate = True``."""
@@ -78,7 +78,7 @@ class RunOptions:
             ends = self._terminate
         try:
             if ends:
-                progress.cancel(_cancelled())
+                progress.cancel(_cancel_error())
             if seconds is None or seconds >= threading.TIMEOUT_MAX:
                 yield progress
                 return
@@ -96,7 +96,7 @@ def _too_long(seconds: float) -> RunTimeoutError:
     return RunTimeoutError("SGK138", f"the run took longer than timeout_s={seconds:g}")
 
 
-def _cancelled() -> RunCancelledError:
+def _cancel_error() -> RunCancelledError:
     return RunCancelledError("SGK139", "the run was cancelled by its RunOptions")
 
 
@@ -150,12 +150,12 @@ def refuse_stopped(
     try:
         progress.check()
     except (RunTimeoutError, RunCancelledError) as stop:
-        where, context = _reached(error, emitted, plan)
+        where, context = _place_of(error, emitted, plan)
         text, hint = f"{stop.message}: {where}", _HINTS[stop.code]
         raise type(stop)(stop.code, text, hint=hint, **context) from error
 
 
-def _reached(error: BaseException, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
+def _place_of(error: BaseException, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
     found = emitted.locate(error)
     if found is None:
         return "no step was under way", {}

@@ -60,7 +60,7 @@ class Turns:
 
     def _work(self) -> None:
         """Do what waits, one after the other: another thread would have to wake up for each."""
-        while (taken := self._taken()) is not None:
+        while (taken := self._take_next()) is not None:
             future, work = taken
             try:
                 result = work()
@@ -77,7 +77,7 @@ class Turns:
             if returned:
                 self._mean_s += (time.monotonic() - started - self._mean_s) * _MEMORY
 
-    def _taken(self) -> tuple[Future[Any], Callable[[], Any]] | None:
+    def _take_next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """Begin what is next; None if nothing waits, or somebody else watches it.
 
         Where all places are taken, one thread watches whether what runs there becomes long.

@@ -114,7 +114,7 @@ class KeptFile:
             return b""
         start = len(self._head) + _SIGNATURE
         data = stored[start:]
-        if not hmac.compare_digest(stored[:start], self._sealed(key, data)):
+        if not hmac.compare_digest(stored[:start], self._seal_of(key, data)):
             _logger.warning("%s in %s are damaged and not used", self._what, self.path)
             return b""
         return data
@@ -127,11 +127,11 @@ class KeptFile:
             durable: Whether it is to last through a power failure, which takes milliseconds.
         """
         try:
-            write_whole(self.path, self._sealed(signing_key(), data) + data, durable=durable)
+            write_whole(self.path, self._seal_of(signing_key(), data) + data, durable=durable)
         except (OSError, CacheError) as error:
             _logger.info("%s are not kept in %s: %s", self._what, self.path, error)
 
-    def _sealed(self, key: bytes, data: bytes) -> bytes:
+    def _seal_of(self, key: bytes, data: bytes) -> bytes:
         signature = hmac.new(key, self._head + os.fsencode(self.path.name) + b"\n", "sha256")
         signature.update(data)
         return self._head + signature.digest()
@@ -261,7 +261,7 @@ def forget_answers(cache_dir: Path | None) -> int:
     removed = 0
     above = (cache_dir or default_cache_dir()) / BACKENDS
     for path in (
-        file for backend in _folders(above) for kind in _folders(backend) for file in _listed(kind)
+        file for backend in _folders(above) for kind in _folders(backend) for file in _entries(kind)
     ):
         if not remove_left_over(path) and _ANSWER.fullmatch(path.name):
             with contextlib.suppress(OSError):
@@ -277,7 +277,7 @@ def _digest(question: str | bytes) -> str:
 
 def _make_room(folder: Path) -> None:
     """Forget the oldest answers, where there are many, and what killed writers have left."""
-    files = [file for file in _listed(folder) if not remove_left_over(file)]
+    files = [file for file in _entries(folder) if not remove_left_over(file)]
     files = [file for file in files if _ANSWER.fullmatch(file.name)]
     if len(files) <= _MOST_FILES:
         return
@@ -288,10 +288,10 @@ def _make_room(folder: Path) -> None:
 
 
 def _folders(above: Path) -> list[Path]:
-    return [one for one in _listed(above) if one.is_dir() and not one.is_symlink()]
+    return [one for one in _entries(above) if one.is_dir() and not one.is_symlink()]
 
 
-def _listed(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> list[Path]:
     try:
         return list(folder.iterdir())
     except OSError:

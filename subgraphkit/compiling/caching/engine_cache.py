@@ -78,7 +78,7 @@ class EngineCache:
 
         What ``compile_`` raises is raised, and nothing else. ``context`` is for restoring it.
         """
-        store = self._opened()
+        store = self._open_store()
         key = self._key(subgraph, claim) if store is not None else None
         # A region that is all of the subgraph being compiled may have its key, whose lock is held.
         if store is None or key is None:
@@ -87,7 +87,7 @@ class EngineCache:
             self.proofs.settle(gives_up=False)
         if key.digest in {*self._held, *self.proofs.waiting, *self.proofs.refused}:
             return compile_(), False
-        look = partial(self._restored, store, key, subgraph, claim, context)
+        look = partial(self._restore_operator, store, key, subgraph, claim, context)
         operator = look(is_last_word=False)
         if operator is not None:
             return operator, True
@@ -102,7 +102,7 @@ class EngineCache:
                 return operator, True
             self._held.add(key.digest)
             try:
-                operator, engine, seconds = self._compiled(subgraph, compile_)
+                operator, engine, seconds = self._compile_subgraph(subgraph, compile_)
             finally:
                 self._held.discard(key.digest)
             if engine is not None:
@@ -118,7 +118,7 @@ class EngineCache:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _opened(self) -> EngineStore | None:
+    def _open_store(self) -> EngineStore | None:
         if not self._is_open:
             self._is_open = True
             try:
@@ -143,7 +143,7 @@ class EngineCache:
             warn_user(messages.engine_failed(claim.backend.name, subgraph.id, "identify", problem))
         return None
 
-    def _compiled(
+    def _compile_subgraph(
         self, subgraph: Subgraph, compile_: Compile
     ) -> tuple[SubgraphOperator, bytes | None, float]:
         """Compile; return the engine as well, if it is to be kept, and how long it took."""
@@ -179,7 +179,7 @@ class EngineCache:
         self._is_writable = False
         warn_user(error)
 
-    def _restored(
+    def _restore_operator(
         self,
         store: EngineStore,
         key: EngineKey,

@@ -152,7 +152,7 @@ def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contracti
     Units in no group stay as they are. Of the units that could come next, the one whose first
     member is smallest does, so the new numbering stays as close to the old as possible.
     """
-    home, leaders = _numbered(_firsts(adjacency.count, groups))
+    home, leaders = _number_units(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))
     order = np.asarray(_emit(small), dtype=np.int64)
     number = np.empty_like(order)
@@ -169,7 +169,7 @@ def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int
 
     Of the groups that could come next, the one whose first unit is smallest does.
     """
-    home, leaders = _numbered(_firsts(adjacency.count, groups))
+    home, leaders = _number_units(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))
     index = [-1] * len(leaders)
     for position, group in enumerate(groups):
@@ -234,7 +234,7 @@ def cyclic_sets(adjacency: Adjacency, first: Sequence[int]) -> list[list[int]]:
 
 def _strong_components(adjacency: Adjacency, first: Longs) -> tuple[Longs, Longs]:
     """Return the strong component of each unit's group, and how many groups are in each."""
-    home, leaders = _numbered(first)
+    home, leaders = _number_units(first)
     small = _quotient(adjacency, home, len(leaders))
     succs, start = small.succs.tolist(), small.succ_start.tolist()
     rows = [succs[begin:end] for begin, end in pairwise(start)]
@@ -250,7 +250,7 @@ def _firsts(size: int, groups: Sequence[Sequence[int]]) -> Longs:
     return first
 
 
-def _numbered(first: Longs) -> tuple[Longs, Longs]:
+def _number_units(first: Longs) -> tuple[Longs, Longs]:
     """Number units and groups by their first members; return those numbers and first members."""
     # A unit that is its own first member leads; numbering the leaders needs no sorting.
     leads = first == np.arange(len(first))

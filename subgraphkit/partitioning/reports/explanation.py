@@ -71,10 +71,10 @@ class Explanation:
         lines = [f"{self.label}: in subgraph {self.subgraph}"]
         if self.is_constant:
             lines.append("  constant: travels with its first reader, nobody is asked about it")
-        lines += [f"  {asked}" for asked in self._merged()]
+        lines += [f"  {asked}" for asked in self._merge_refusals()]
         return "\n".join(map(printable, lines))
 
-    def _merged(self) -> Iterable[AskedProperty]:
+    def _merge_refusals(self) -> Iterable[AskedProperty]:
         """Return what was said, properties that refused for the same reason under one name."""
         lines: dict[object, AskedProperty] = {}
         for place, asked in enumerate(self.asked):
@@ -95,11 +95,11 @@ def explain(partitioning: PartitioningData, node: int) -> Explanation:
     view = partitioning.graph.nodes[node]
     home = partitioning.home_of(view.id)
     is_constant = partitioning.graph.is_constant_node(view.id)
-    asked = () if is_constant else _asked(partitioning, view)
+    asked = () if is_constant else _list_verdicts(partitioning, view)
     return Explanation(view.id, view.label, home.id, is_constant, asked)
 
 
-def _asked(partitioning: PartitioningData, node: Node) -> tuple[AskedProperty, ...]:
+def _list_verdicts(partitioning: PartitioningData, node: Node) -> tuple[AskedProperty, ...]:
     passes = partitioning.passes
     claimed = partitioning.claimed_by[partitioning.place_of(partitioning.home_of(node.id).id)]
     found = []

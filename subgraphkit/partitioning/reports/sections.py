@@ -119,8 +119,8 @@ class _Portrait:
             ("nodes", _most(Counter(Node(graph, node).qualified_op_type for node in nodes))),
             ("arithmetic", f"{flops / _MILLION:,.4g} MFLOPs, {share}" if flops else ""),
             ("time", worth if seconds is not None else ""),
-            ("reads", self._typed(subgraph.inputs)),
-            ("hands over", self._typed(subgraph.outputs)),
+            ("reads", self._list_types(subgraph.inputs)),
+            ("hands over", self._list_types(subgraph.outputs)),
         ]
         return Box(
             subgraph.id,
@@ -131,7 +131,7 @@ class _Portrait:
             marked=any(self._moved(node, subgraph) for node in subgraph.nodes),
         )
 
-    def _typed(self, names: Sequence[str]) -> str:
+    def _list_types(self, names: Sequence[str]) -> str:
         types = self.partitioning.graph.types
         return listed([f"{name}: {types.get(name, '?')}" for name in names], _SHOWN_VALUES)
 
@@ -144,7 +144,7 @@ class _Portrait:
                 box[source],
                 box[target],
                 sum(bytes_of(types.get(name)) for name in names),
-                self._typed(names),
+                self._list_types(names),
             )
             for source, target, names in self.partitioning.crossings()
             if target in box
@@ -196,8 +196,8 @@ class _Portrait:
                 self.partitioning.flops_of(subgraph.nodes) / _MILLION,
                 _in_ms(self.times.get(subgraph.id)),
                 *(Node(graph, nodes[end]).label for end in (0, -1)),
-                self._typed(subgraph.inputs),
-                self._typed(subgraph.outputs),
+                self._list_types(subgraph.inputs),
+                self._list_types(subgraph.outputs),
             )
             rows += [row] if subgraph.outputs else []
         ends = ("from", "to", "inputs", "outputs")

@@ -63,8 +63,8 @@ class Shortfall:
 
     def __str__(self) -> str:
         """Render in one line of 300 characters at most, with the remedy; the message is cut."""
-        remedy = _clipped(printable(self.remedy), _LONGEST_REMEDY)
-        message = _clipped(printable(self.message), _LONGEST - len(remedy) - 2)
+        remedy = _clip_text(printable(self.remedy), _LONGEST_REMEDY)
+        message = _clip_text(printable(self.message), _LONGEST - len(remedy) - 2)
         return f"{message.removesuffix('.')}. {remedy}"
 
     def report(self, partitioning: PartitioningData) -> None:
@@ -166,7 +166,7 @@ class _Work:
             return None
         little = [name for name, nodes in refused.items() if self._has_little(name, nodes)]
         stray = self._stray(refused)
-        short = little or ([self._blamed(refused, stray)] if stray else [])
+        short = little or ([self._find_culprit(refused, stray)] if stray else [])
         if not (left_out or short):
             return None
         causes = {name: self._main_cause(name, refused[name]) for name in short}
@@ -184,7 +184,7 @@ class _Work:
             for name, cause in causes.items()
         ]
         heads = [
-            f"{name} was left out: {_clipped(why, _LONGEST_REASON)}"
+            f"{name} was left out: {_clip_text(why, _LONGEST_REASON)}"
             for name, why in left_out.items()
         ]
         cause = next(iter(causes.values()), None)
@@ -195,7 +195,7 @@ class _Work:
     ) -> Shortfall:
         message, remedy = "; ".join(sentences), ""
         if cause is not None:
-            reason = _clipped(cause.text, _LONGEST_REASON)
+            reason = _clip_text(cause.text, _LONGEST_REASON)
             nodes = counted(len(cause.nodes), "node")
             message += f". Main reason: {reason} ({nodes}, {cause.backend})"
             remedy = "partitioning.report() or 'subgraphkit plan' says more; "
@@ -212,9 +212,10 @@ class _Work:
         names = list(dict.fromkeys([*first, *have]))
         count = {name: len(self._nodes.get(name, ())) for name in names}
         shown = [
-            f"{name} has {count[name]} of {self._count} nodes ({_shown(self.share(name))} of FLOPs)"
+            f"{name} has {count[name]} of {self._count} nodes "
+            f"({_percent_of(self.share(name))} of FLOPs)"
             if place == 0
-            else f"{name} {count[name]} ({_shown(self.share(name))})"
+            else f"{name} {count[name]} ({_percent_of(self.share(name))})"
             for place, name in enumerate(names[:_SHOWN_BACKENDS])
         ]
         return ", ".join(shown)
@@ -246,7 +247,7 @@ class _Work:
         stray = [node for node in nodes if home(node).backend in last]
         return stray if self._weight(stray) > NOTICEABLE else []
 
-    def _blamed(self, refused: Mapping[str, Collection[int]], stray: Collection[int]) -> str:
+    def _find_culprit(self, refused: Mapping[str, Collection[int]], stray: Collection[int]) -> str:
         return max(refused, key=lambda name: len(set(stray).intersection(refused[name])))
 
     def _taker(self, nodes: Iterable[int]) -> str:
@@ -261,12 +262,12 @@ class _Work:
         return max(causes, key=lambda one: self._weight(one.nodes))
 
 
-def _shown(share: float) -> str:
+def _percent_of(share: float) -> str:
     """Return a share in percent; neither all nor nothing where it is not."""
     if share in {0, 1}:
         return f"{share:.0%}"
     return f"{min(max(share, 0.001), 0.999):.1%}"
 
 
-def _clipped(text: str, most: int) -> str:
+def _clip_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
