@@ -47,12 +47,12 @@ _NODE: Final = re.compile(r'"node (\d+)"')
 
 def takes(model: str, limits: Sequence[int]) -> dict[str, Any]:
     """Ask the compiler what it takes; see ``_answer``."""
-    return _answer(model, limits, _tried)
+    return _answer(model, limits, _try_passes)
 
 
 def compile_model(model: str, limits: Sequence[int], flags: Sequence[str]) -> dict[str, Any]:
     """Compile a model, with flags of the compiler; see ``_answer``."""
-    return _answer(model, limits, partial(_compiled, flags=flags))
+    return _answer(model, limits, partial(_compile_code, flags=flags))
 
 
 def _answer(model: str, limits: Sequence[int], work: Callable[[bytes], bytes]) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def _answer(model: str, limits: Sequence[int], work: Callable[[bytes], bytes]) -
         engine = b""
         try:
             with _printing_to(printed.fileno()):
-                code = _imported(base64.b64decode(model))
-                with _limited(*limits):
+                code = _import_model(base64.b64decode(model))
+                with _set_limits(*limits):
                     engine = work(code)
             problem = ""
         except _Refused:
@@ -93,7 +93,7 @@ def _doze(seconds: int = IDLE_SECONDS) -> None:
 
 
 @contextmanager
-def _limited(most_bytes: int, seconds: int) -> Iterator[None]:
+def _set_limits(most_bytes: int, seconds: int) -> Iterator[None]:
     """Have the system refuse memory, and end this process after so much time; 0 is no limit."""
     if find_spec("resource") is None:  # Windows
         yield
@@ -140,7 +140,7 @@ def _printing_to(place: int) -> Iterator[None]:
         os.close(before)
 
 
-def _imported(data: bytes) -> bytes:
+def _import_model(data: bytes) -> bytes:
     """Return a model as MLIR in its binary form; weights outside of it are parameters."""
     model = onnx.load_from_string(data)
     graph = model.graph
@@ -171,7 +171,7 @@ def _with_parameters(module: ir.Operation, inputs: int) -> None:
     block = function.regions[0].blocks[0]
     weights = list(block.arguments)[inputs:]
     for place, weight in enumerate(weights):
-        stored = _stored(weight.type)
+        stored = _tensor_type(weight.type)
         with ir.InsertionPoint(function):
             util.GlobalOp(
                 ir.StringAttr.get(f"weight_{place}"),
@@ -195,7 +195,7 @@ def _with_parameters(module: ir.Operation, inputs: int) -> None:
     )
 
 
-def _stored(type_: ir.Type) -> ir.Type:
+def _tensor_type(type_: ir.Type) -> ir.Type:
     """Return the tensor type that holds a ``!torch.vtensor<[2,3],si8>``: integers have no sign."""
     dims, element = re.findall(r"\[(.*)\],[su]?(\w+)>", str(type_))[0]
     return ir.Type.parse(f"tensor<{'x'.join([*filter(None, dims.split(',')), element])}>")
@@ -213,7 +213,7 @@ def _ready(code: bytes, flags: Sequence[str]) -> Iterator[Invocation]:
             yield invocation
 
 
-def _tried(code: bytes) -> bytes:
+def _try_passes(code: bytes) -> bytes:
     for passes in _ASKED:
         with _ready(code, ()) as invocation:
             if invocation.execute_text_pass_pipeline(passes):
@@ -226,7 +226,7 @@ def _tried(code: bytes) -> bytes:
     raise _Refused
 
 
-def _compiled(code: bytes, flags: Sequence[str]) -> bytes:
+def _compile_code(code: bytes, flags: Sequence[str]) -> bytes:
     with _ready(code, flags) as invocation:
         if not invocation.execute():
             raise _Refused

@@ -22,7 +22,7 @@ FED_SIZES: Final = "sizes that are fed; IREE does not look at them, and knows no
 def deviation(node: sk.Node) -> str:
     """Return why a node that IREE takes is not to be given to it; an empty text if it is."""
     rule = _RULES.get(node.op_type)
-    return (rule(node) if rule else "") or _repeated(node)
+    return (rule(node) if rule else "") or _open_repeats(node)
 
 
 _REPEATING: Final = frozenset(
@@ -35,7 +35,7 @@ _REPEATING: Final = frozenset(
 )
 
 
-def _repeated(node: sk.Node) -> str:
+def _open_repeats(node: sk.Node) -> str:
     """Look for sizes that may be 1 or more at a run: IREE says ahead which inputs are repeated."""
     if node.op_type not in _REPEATING:
         return ""
@@ -112,13 +112,13 @@ def is_fed(node: sk.Node, place: int, inside: Collection[int] | None = None) -> 
     return False
 
 
-def _sized(node: sk.Node) -> str:
+def _fed_sizes(node: sk.Node) -> str:
     """Look for sizes that are fed: IREE does not look whether they mean anything."""
     places = range(0 if node.op_type in {"ConstantOfShape", "Range"} else 1, len(node.inputs))
     return FED_SIZES if any(is_fed(node, place) for place in places) else ""
 
 
-def _padded(node: sk.Node) -> str:
+def _open_pads(node: sk.Node) -> str:
     pads, mode = node.attribute("pads", node.constant(1)), node.attribute("mode", "constant")
     if pads is None or min(pads, default=0) < 0:
         return "pads that may be below 0; IREE writes beside its array"
@@ -131,7 +131,7 @@ def _padded(node: sk.Node) -> str:
     return "" if mode == "constant" or within else "pads that may be wider than what they repeat"
 
 
-def _resized(node: sk.Node) -> str:
+def _rounded_sizes(node: sk.Node) -> str:
     """Look for sizes that are rounded, of which the importer forgets what was rounded."""
     data, wanted = node.shape(0), node.constant(3)
     scales = node.constant(len(node.inputs[:3]) - 1)
@@ -159,7 +159,7 @@ def _power(node: sk.Node) -> str:
     return "an exponent other than a whole number from 0 to 5"
 
 
-def _divided(node: sk.Node) -> str:
+def _zero_divisors(node: sk.Node) -> str:
     """Look whether whole numbers may be divided by 0, because the processor then ends the program.
 
     It does so for the smallest number divided by -1 as well.
@@ -172,7 +172,7 @@ def _divided(node: sk.Node) -> str:
     return "a divisor that is 0 or -1" if np.isin(divisor, (0, -1)).any() else ""
 
 
-def _shifted(node: sk.Node) -> str:
+def _wide_shifts(node: sk.Node) -> str:
     by, bits = node.constant(1), node.dtype().bits
     if by is not None and ((by >= 0) & (by < bits)).all():
         return ""
@@ -199,7 +199,7 @@ def _recurrent(node: sk.Node) -> str:
     return ""
 
 
-def _stacked(node: sk.Node) -> str:
+def _matrix_stacks(node: sk.Node) -> str:
     if node.dtype(1).bits == 16:  # noqa: PLR2004 (float16 and bfloat16)
         return "scales of 16 bits, in which IREE computes"
     ranks = {len(node.shape(place) or ()) for place in (0, 3)}
@@ -216,7 +216,7 @@ _OF_ONE_AXIS: Final = 13
 """The operator set from which on Hardmax goes along one axis."""
 
 
-def _unsigned(node: sk.Node) -> str:
+def _unsigned_bytes(node: sk.Node) -> str:
     """Look for bytes without a sign and without zero points: IREE reads them with a sign then."""
     if node.input_type(2) is not None or node.input_type(3) is not None:
         return ""
@@ -234,12 +234,12 @@ def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
     return rule
 
 
-def _negated(node: sk.Node) -> str:
+def _negated_integers(node: sk.Node) -> str:
     is_whole = node.dtype().label.startswith(("int", "uint"))
     return "whole numbers, which IREE negates as fractions" if is_whole else ""
 
 
-def _averaged(node: sk.Node) -> str:
+def _padded_windows(node: sk.Node) -> str:
     """Look whether a window may reach beyond the padding, by which IREE divides as well."""
     counts = node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0)
     return "windows beyond the padding that is counted" if counts else ""
@@ -248,13 +248,13 @@ def _averaged(node: sk.Node) -> str:
 _MOST_ORDERED: Final = 256
 
 
-def _ordered(node: sk.Node) -> str:
+def _sort_problem(node: sk.Node) -> str:
     if node.dtype().label.startswith("uint"):
         return "numbers without a sign, which IREE orders as if they had one"
     size = (node.shape(0) or (None,))[node.attribute("axis", -1)]
     if not (isinstance(size, int) and size <= _MOST_ORDERED):
         return f"an axis that is open or above {_MOST_ORDERED}; IREE's time is that of all pairs"
-    return _sized(node)
+    return _fed_sizes(node)
 
 
 def _always(reason: str) -> Callable[[sk.Node], str]:
@@ -264,7 +264,7 @@ def _always(reason: str) -> Callable[[sk.Node], str]:
 def _split(node: sk.Node) -> str:
     if len(set(node.attribute("split") or (0,))) > 1:
         return "parts of several sizes in an attribute, which IREE makes alike"
-    return _sized(node)
+    return _fed_sizes(node)
 
 
 def _layer_norm(node: sk.Node) -> str:
@@ -289,13 +289,13 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
         _always("it does not look whether labels are in range, and reads what is there"),
     ),
-    **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Tile"), _sized),
+    **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Tile"), _fed_sizes),
     "Split": _split,
-    **dict.fromkeys(("Div", "Mod"), _divided),
+    **dict.fromkeys(("Div", "Mod"), _zero_divisors),
     **dict.fromkeys(_WITH_AXES, _axes),
     "Abs": lambda n: "numbers without a sign, read with one" if n.dtype().label[0] == "u" else "",
-    "AveragePool": _averaged,
-    "BitShift": _shifted,
+    "AveragePool": _padded_windows,
+    "BitShift": _wide_shifts,
     "CenterCropPad": _always("it crops by padding with less than nothing"),
     "Det": _always("it makes NaN of matrices that want rows exchanged"),
     "Dropout": _training,
@@ -303,14 +303,14 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Gelu": _ignoring("approximate", "none"),
     "GridSample": _always("it reads what is beyond the edge"),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
-    "Pad": _padded,
-    "QLinearMatMul": _stacked,
+    "Pad": _open_pads,
+    "QLinearMatMul": _matrix_stacks,
     "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
-    "Resize": _resized,
+    "Resize": _rounded_sizes,
     "ReverseSequence": _always("it cannot be compiled"),
-    "MatMulInteger": _unsigned,
-    "Neg": _negated,
-    "TopK": _ordered,
+    "MatMulInteger": _unsigned_bytes,
+    "Neg": _negated_integers,
+    "TopK": _sort_problem,
     "Upsample": lambda n: (
         "a mode other than nearest, for which IREE has coordinates of its own"
         if n.attribute("mode", "nearest") != "nearest"

@@ -84,7 +84,7 @@ class NumpyOperator(SubgraphOperator):
         try:
             results = self._context.copy().run(self._function, *inputs)
         except Exception as error:
-            raise self._explained(error) from error
+            raise self._failure_of(error) from error
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def run_stoppable(
@@ -102,7 +102,7 @@ class NumpyOperator(SubgraphOperator):
                 error.context["nodes"] = failing_nodes(error.__cause__.__traceback__)
             raise
         except Exception as error:
-            raise self._explained(error) from error
+            raise self._failure_of(error) from error
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def _compute(self, progress: Progress, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -127,7 +127,7 @@ class NumpyOperator(SubgraphOperator):
         self._program.close()
         self._function = self._program.function
 
-    def _explained(self, error: Exception) -> ExecutionError:
+    def _failure_of(self, error: Exception) -> ExecutionError:
         labels = failing_nodes(error.__traceback__)
         where = f"node {' > '.join(labels)}" if labels else f"subgraph {self._subgraph.id!r}"
         is_refused = isinstance(error, OutputTooLargeError)

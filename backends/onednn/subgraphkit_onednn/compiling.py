@@ -127,7 +127,7 @@ class _Compiler:
                 refused.append(numbers)
         if refused:
             numbers = [number for group in refused for number in group]
-            raise self._unsupported(numbers, "oneDNN has no kernel for it")
+            raise self._refusal_of(numbers, "oneDNN has no kernel for it")
         return self._in_order(found)
 
     def compile(self, partition: Partition, layouts: dict[int, LogicalTensor]) -> CompiledStep:
@@ -145,7 +145,7 @@ class _Compiler:
             )
             layouts.update({number: compiled.layout(number) for number in outputs})
         except DnnlError as error:
-            raise self._unsupported(numbers, str(error)) from error
+            raise self._refusal_of(numbers, str(error)) from error
         operations = self.draft.operations
         return CompiledStep(
             compiled,
@@ -176,7 +176,7 @@ class _Compiler:
             try:
                 self._add(graph, number, operation)
             except DnnlError as error:
-                raise self._unsupported([number], str(error)) from error
+                raise self._refusal_of([number], str(error)) from error
         # A value that is read inside would be hidden by fusion; an ``end`` that reads it as well
         # keeps it visible.
         read = {t.number for operation in self.draft.operations for t in operation.inputs}
@@ -221,7 +221,7 @@ class _Compiler:
             strides=tensor.strides,
         )
 
-    def _unsupported(self, numbers: Sequence[int], problem: str) -> Unsupported:
+    def _refusal_of(self, numbers: Sequence[int], problem: str) -> Unsupported:
         count = len(self.draft.operations)
         operations = [self.draft.operations[number] for number in numbers if number < count]
         nodes = sorted({operation.node for operation in operations})

@@ -89,8 +89,8 @@ class RunContext:
             if number in region.constants:
                 address = region.constants[number].ctypes.data
             self._tensors[number] = Tensor(engine, logical, address)
-        self._inputs = self._bound(inputs)
-        self._outputs = self._bound(outputs)
+        self._inputs = self._edge_tensors(inputs)
+        self._outputs = self._edge_tensors(outputs)
         self._steps = [
             (step.partition, *self._arguments(step.inputs), *self._arguments(step.outputs))
             for step in region.steps
@@ -130,7 +130,7 @@ class RunContext:
 
         self._execute = timed
 
-    def _bound(self, numbers: Sequence[int | None]) -> list[tuple[ctypes.c_void_p, int]]:
+    def _edge_tensors(self, numbers: Sequence[int | None]) -> list[tuple[ctypes.c_void_p, int]]:
         """Return the tensors that take an address at every run, with the place it comes from."""
         roots = self._region.roots
         return [

@@ -61,7 +61,7 @@ class FusedKernels:
 
     def _has_one(self, chain: Sequence[DraftOperation], last: AbstractSet[int]) -> bool:
         """Say whether there is more than the reference kernel; true of what is not asked about."""
-        described = partial(self._described, last)
+        described = partial(self._describe_memory, last)
         first, made = chain[0], chain[0].outputs[0]
         given: list[int | Handle | None]
         if first.kind == "matmul":
@@ -100,14 +100,14 @@ class FusedKernels:
             elif operation.kind == "add" and other.dims == chain[0].outputs[0].dims and not sums:
                 given, kind, sums = (1.0, 0, 0), "sum", 1
             else:
-                read = self._described(last, other)
+                read = self._describe_memory(last, other)
                 given, kind = (_BINARY[operation.kind], read.pointer), "binary"
             self._library.call(f"dnnl_post_ops_append_{kind}", after.pointer, *given)
         made = Handle(self._library, "primitive_attr")
         self._library.call("dnnl_primitive_attr_set_post_ops", made.pointer, after.pointer)
         return made
 
-    def _described(
+    def _describe_memory(
         self, last: AbstractSet[int], tensor: DraftTensor, rank: int = 0, *, turned: bool = False
     ) -> Handle:
         """Describe the memory of a tensor, with as many axes as asked for."""

@@ -287,18 +287,18 @@ def open_library(path: Path | None = None) -> DnnlLibrary:
     if given:
         if not Path(given).is_file():
             raise LibraryError(f"there is no library {str(given)!r}")
-        return _loaded(str(given))
+        return _load_library(str(given))
     for candidate in _candidates():
         if candidate.is_file():
-            return _loaded(str(candidate))
+            return _load_library(str(candidate))
     found = ctypes.util.find_library("dnnl")
     if found is None:
         raise LibraryError(f"no {_FILE} was found")
-    return _loaded(found)
+    return _load_library(found)
 
 
 @lru_cache(maxsize=8)
-def _loaded(path: str) -> DnnlLibrary:
+def _load_library(path: str) -> DnnlLibrary:
     return DnnlLibrary(path)
 
 

@@ -64,7 +64,7 @@ class OnednnOperator(SubgraphOperator):
                 [array.__array_interface__["data"][0] for array in results],
             )
         except StepError as error:
-            raise self._explained(error) from error
+            raise self._failure_of(error) from error
         finally:
             self._contexts.append(context)
         for one in self._ports.copies:
@@ -109,7 +109,7 @@ class OnednnOperator(SubgraphOperator):
     def _data(self, name: str) -> npt.NDArray[Any]:
         return self._subgraph.constants[name].array()
 
-    def _explained(self, error: StepError) -> ExecutionError:
+    def _failure_of(self, error: StepError) -> ExecutionError:
         graph = self._subgraph.graph
         labels = [Node(graph, node).label for node in self._region.steps[error.step].nodes]
         return ExecutionError(

@@ -95,9 +95,9 @@ class OnnxRuntimeProperty(SubgraphProperty):
             Unsupported: ONNX Runtime refuses the region; names the nodes it complains about.
         """
         profile = context.options.profile
-        return self._opened(subgraph, context, f"{profile}_{subgraph.id}" if profile else "")
+        return self._open(subgraph, context, f"{profile}_{subgraph.id}" if profile else "")
 
-    def _opened(
+    def _open(
         self, subgraph: Subgraph, context: BindContext[Options], prefix: str
     ) -> OnnxRuntimeOperator:
         claims = self._about(subgraph.graph)
@@ -120,7 +120,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             weights.kept(),
             settings,
             facts=_facts(session, subgraph, settings, profiling=bool(prefix)),
-            profiled=partial(ProfiledOperator, partial(self._opened, subgraph, context), subgraph),
+            profiled=partial(ProfiledOperator, partial(self._open, subgraph, context), subgraph),
             fallback=RegionFallback(subgraph, context.compile, reason),
         )
 

@@ -148,7 +148,7 @@ class Claims(SubgraphSelector):
         return verdict if lacks_kernel and not exact.answer else exact
 
     def _general_type(self, value: str) -> ValueType | None:
-        return _generalised(self.type_of(value))
+        return _without_sizes(self.type_of(value))
 
     def _ask(self, node: Node, *, exactly: bool) -> _Verdict | Passing:
         return self._put(lambda: self._question(node, exactly=exactly))
@@ -179,7 +179,7 @@ class Claims(SubgraphSelector):
         graph.initializer.extend(kept)
         for name in (*subgraph.inputs, *weights):
             type_ = self.type_of(name)
-            graph.input.append(write_value_info(name, type_ if exactly else _generalised(type_)))
+            graph.input.append(write_value_info(name, type_ if exactly else _without_sizes(type_)))
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.outputs if name)
         return write_for_library(model)
 
@@ -197,7 +197,7 @@ def is_known(type_: ValueType | None) -> bool:
     return type_ is not None
 
 
-def _generalised(type_: ValueType | None) -> ValueType | None:
+def _without_sizes(type_: ValueType | None) -> ValueType | None:
     """Return a type without sizes, so that one answer serves all; vectors may be axes or sizes."""
     if isinstance(type_, TensorType) and type_.shape is not None and len(type_.shape) > 1:
         return TensorType(type_.dtype, (None,) * len(type_.shape))

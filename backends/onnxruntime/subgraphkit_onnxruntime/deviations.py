@@ -205,7 +205,7 @@ def _window(node: Node) -> str:
     return ""
 
 
-def _transposed(node: Node) -> str:
+def _stated_size(node: Node) -> str:
     stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[_PLANE:]
     is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
     is_less = any(
@@ -267,7 +267,7 @@ def _resize(node: Node) -> str:
         return "a region is left out along axes that keep their size"
     if not _resizes_few_axes(node):
         return "it interpolates along two axes, or the last three, and is an error for others"
-    return _interpolated(node) or _aligned(node)
+    return _cut_fractions(node) or _aligned_corners(node)
 
 
 def _crops_resized_axes(node: Node) -> bool:
@@ -279,7 +279,7 @@ def _crops_resized_axes(node: Node) -> bool:
     return all(scale != 1 or (start, end) == (0, 1) for scale, start, end in ends)
 
 
-def _aligned(node: Node) -> str:
+def _aligned_corners(node: Node) -> str:
     """Look for sizes that are rounded, where the last element lies on the last."""
     mode = node.attribute("coordinate_transformation_mode", "")
     aligned = mode in {"align_corners", "tf_crop_and_resize"}
@@ -291,7 +291,7 @@ def _aligned(node: Node) -> str:
     return "corners are aligned by the rounded output size, not by the scales"
 
 
-def _interpolated(node: Node) -> str:
+def _cut_fractions(node: Node) -> str:
     is_nearest = node.attribute("mode", "nearest") == "nearest"
     if is_nearest or "float" in node.dtype(0).label or node.dtype(0) is DataType.DOUBLE:
         return ""
@@ -365,7 +365,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Conv": _window,
     "ConvInteger": _conv_integer,
-    "ConvTranspose": _transposed,
+    "ConvTranspose": _stated_size,
     "DequantizeLinear": _dequantize,
     "Div": _division,
     **dict.fromkeys(("GRU", "LSTM"), _gates),
@@ -382,7 +382,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     "Slice": _slice,
     "STFT": _stft,
-    "Upsample": _interpolated,
+    "Upsample": _cut_fractions,
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
     "SplitToSequence": _split_to_sequence,
 }

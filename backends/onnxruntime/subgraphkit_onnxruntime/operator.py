@@ -158,7 +158,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         session, self._session = self._session, None
         if session is not None and "profiling" in self._facts:
             self._profile = str(Path(session.end_profiling()).absolute())
-        self._call = _closed
+        self._call = _raise_closed
         self._bound.clear()
         self._weights = HandedWeights({})
 
@@ -246,7 +246,7 @@ def _quickest_run(session: Any) -> Callable[..., list[Any]]:
     return run
 
 
-def _closed(*_: Any) -> list[Any]:
+def _raise_closed(*_: Any) -> list[Any]:
     raise RuntimeError("the ONNX Runtime session is closed")
 
 

@@ -66,7 +66,7 @@ def numbers_in(graph: BoundGraph, options: Options) -> WholeNumbers | None:
     return None if options.narrow else WholeNumbers(graph)
 
 
-def _guarded(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
+def _make_guard(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
     numbers = numbers_in(subgraph.graph, options)
     if numbers is None:
         return Guard(subgraph, (), (), fallback)
@@ -88,23 +88,23 @@ def compile_subgraph(
         CompileError: The importer or the device fails (SGK130).
         Unsupported: Indices cannot be compared with the size of their axis.
     """
-    guard = _guarded(subgraph, options, context.compile)
+    guard = _make_guard(subgraph, options, context.compile)
     try:
-        compiled, held = _compiled(subgraph, options, context, imported or _imported(subgraph))
+        compiled, held = _engine_of(subgraph, options, context, imported or _model_of(subgraph))
         counted = _counting(subgraph, options, context)
         return OpenVINOOperator(compiled, subgraph, guard, held, counted=counted)
     except Exception as error:
         raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
 
 
-def _imported(subgraph: Subgraph, *, is_numbered: bool = False) -> tuple[Any, tuple[Any, ...]]:
+def _model_of(subgraph: Subgraph, *, is_numbered: bool = False) -> tuple[Any, tuple[Any, ...]]:
     written = write_model(subgraph)
     if is_numbered:
         number_nodes(written.proto.graph, subgraph)
     return import_model(written), written.held
 
 
-def _compiled(
+def _engine_of(
     subgraph: Subgraph,
     options: Options,
     context: BindContext,
@@ -133,19 +133,19 @@ def _counting(
     subgraph: Subgraph, options: Options, context: BindContext
 ) -> Callable[[Callable[[InnerTime], object]], CountedOperator] | None:
     """Return what compiles a region with counters; None on devices that count in another way."""
-    return partial(_counted, subgraph, options, context) if options.device == "CPU" else None
+    return partial(_with_clock, subgraph, options, context) if options.device == "CPU" else None
 
 
-def _counted(
+def _with_clock(
     subgraph: Subgraph,
     options: Options,
     context: BindContext,
     record: Callable[[InnerTime], object],
 ) -> CountedOperator:
     """Compile a region anew for an operator that records the times of its layers."""
-    numbered = _imported(subgraph, is_numbered=True)  # names of layers lead back to nodes
-    compiled, held = _compiled(subgraph, options, context, numbered, counts=True)
-    guard = _guarded(subgraph, options, context.compile)
+    numbered = _model_of(subgraph, is_numbered=True)  # names of layers lead back to nodes
+    compiled, held = _engine_of(subgraph, options, context, numbered, counts=True)
+    guard = _make_guard(subgraph, options, context.compile)
     return CountedOperator(compiled, subgraph, guard, held, record=record)
 
 
@@ -159,7 +159,7 @@ def restore(
         settings = _settings(subgraph, options, context)
         compiled = library.core().import_model(tensor, options.device, settings)
         _check_edge(compiled, subgraph)
-        guard = _guarded(subgraph, options, context.compile)
+        guard = _make_guard(subgraph, options, context.compile)
         counted = _counting(subgraph, options, context)
         return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob, counted)
     except Exception as error:

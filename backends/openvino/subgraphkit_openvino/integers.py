@@ -124,7 +124,7 @@ class WholeNumbers:
     def refusal(self, node: Node) -> Refusal | None:
         """Return why the whole numbers a node reads and makes would come out wrong, if so."""
         op_type = node.op_type
-        known = self._known(node)
+        known = self._index_bounds(node)
         is_sized = self._is_sized(node)
         is_proven = is_sized or self._fits_columns(node) or self._is_bounded_when_run(node)
         problem = "" if is_proven else index_problem(node, known)
@@ -137,18 +137,18 @@ class WholeNumbers:
         made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
         if op_type in _COUNTING or not (read or made):
             cut = op_type in _ORDERING or (op_type == "NonZero" and node.dtype(0) in _WIDE)
-            return self._compared(node, read) if cut else None
+            return self._judge_order(node, read) if cut else None
         if op_type in _QUANTISED:
             dtypes = {self._graph.dtype(name) for name in (*read, *made)}
             return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED
         if all(map(self._is_small, read)) and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
-            return self._unbounded(node) if made else None
+            return self._judge_cast(node) if made else None
         if self._steers(node) and self._is_bounded(op_type, (*read, *made)):
             self.trusting.add(node.id)
             return None
         return self._misfit(node, read, made)
 
-    def _compared(self, node: Node, read: Sequence[str]) -> Refusal | None:
+    def _judge_order(self, node: Node, read: Sequence[str]) -> Refusal | None:
         """Refuse an order of numbers that may need more than the 24 bits of float32."""
         if all(map(self._is_small, read)):
             return None
@@ -223,7 +223,7 @@ class WholeNumbers:
             return True
         return self.refusal(node) is None and node.id in self.trusting
 
-    def _known(self, node: Node) -> Bounds | None:
+    def _index_bounds(self, node: Node) -> Bounds | None:
         """Return the bounds of the indices of a node; None if they are checked before every run."""
         name = node.inputs[1] if len(node.inputs) > 1 else ""
         constant = self._graph.constants.get(name)
@@ -291,7 +291,7 @@ class WholeNumbers:
         is_checked = self._graph.dtype(name) in _CHECKED
         return is_checked and limits[0] <= low and high <= limits[1]
 
-    def _unbounded(self, node: Node) -> Refusal | None:
+    def _judge_cast(self, node: Node) -> Refusal | None:
         """Refuse casts that make wide numbers of numbers that may be large."""
         if node.op_type not in {"Cast", "CastLike"} or self._small[node.outputs[0]]:
             return None

@@ -105,8 +105,8 @@ class OpenVINOOperator(SubgraphOperator):
                 ]
         except Exception as error:
             if self._guard.fallback.may_help(inputs):
-                return self._guard.fallback.run_instead(self._explained(error), inputs, outputs)
-            raise self._explained(error) from error
+                return self._guard.fallback.run_instead(self._failure_of(error), inputs, outputs)
+            raise self._failure_of(error) from error
         finally:
             self._idle.append(request)
         return fill_buffers(self._subgraph.outputs, outputs, results)
@@ -173,7 +173,7 @@ class OpenVINOOperator(SubgraphOperator):
         except RuntimeError:
             return None
 
-    def _explained(self, error: Exception) -> ExecutionError:
+    def _failure_of(self, error: Exception) -> ExecutionError:
         said = library.said(error)
         failure = ExecutionError(
             "SGK131",

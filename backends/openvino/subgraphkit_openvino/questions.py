@@ -58,9 +58,9 @@ class Questions:
         """Return those of the candidates that OpenVINO does not run, each with its reason."""
         candidates = set(candidates)
         last = set(filter(self._needs_a_typed_input, candidates))
-        refused = self._asked(candidates - last)
+        refused = self._ask_all(candidates - last)
         if last:
-            refused |= self._asked(candidates.difference(refused))
+            refused |= self._ask_all(candidates.difference(refused))
         self._held.clear()
         return refused
 
@@ -88,7 +88,7 @@ class Questions:
         table = self._graph.table
         return table.op_types[node] == "Clip" and not all((*table.inputs[node], "", "")[1:3])
 
-    def _asked(self, candidates: Iterable[int]) -> dict[int, Refusal]:
+    def _ask_all(self, candidates: Iterable[int]) -> dict[int, Refusal]:
         asked = set(candidates)
         refused: dict[int, Refusal] = {}
         while asked:
@@ -103,7 +103,7 @@ class Questions:
         """Ask about many nodes at once."""
         try:
             subgraph = make_subgraph(self._graph, nodes, "openvino")
-            written = self._written(subgraph)
+            written = self._write_named(subgraph)
             kept = _let_out(written.proto.graph)
             model = import_model(written, partially=True)
             ports = _taken_off(model, written.proto.graph, kept)
@@ -122,8 +122,8 @@ class Questions:
             return self._stuck(stuck), False
         self._imported = subgraph, model, written.held
         asked = layers.items() if self._asks else ()
-        answers = {node: self._judged(ops, runs) for node, ops in asked}
-        answers |= self._mistyped(ports, nodes)
+        answers = {node: self._judge_ops(ops, runs) for node, ops in asked}
+        answers |= self._judge_types(ports, nodes)
         return {node: answer for node, answer in answers.items() if answer is not None}, True
 
     def _stuck(self, nodes: Iterable[int]) -> dict[int, Refusal]:
@@ -158,14 +158,14 @@ class Questions:
         except Exception as error:  # noqa: BLE001 (its errors have no base class of their own)
             refusal = Refusal("op_unsupported", f"OpenVINO's importer says: {library.said(error)}")
             return Passing(refusal) if is_machine_fault(error) else refusal
-        return self._judged(model.get_ops(), runs)
+        return self._judge_ops(model.get_ops(), runs)
 
     def _query(self, model: Any) -> Mapping[str, str]:
         settings = {**self._configuration, **library.query_settings(self._device)}
         answers: Mapping[str, str] = library.core().query_model(model, self._device, settings)
         return answers
 
-    def _judged(self, ops: Iterable[Any], runs: Mapping[str, str]) -> Refusal | None:
+    def _judge_ops(self, ops: Iterable[Any], runs: Mapping[str, str]) -> Refusal | None:
         missing = sorted(
             {
                 op.get_type_name()
@@ -178,7 +178,7 @@ class Questions:
         what = ", ".join(missing)
         return Refusal("op_unsupported", f"device {self._device} of OpenVINO does not run {what}")
 
-    def _mistyped(self, ports: Mapping[str, Any], nodes: Sequence[int]) -> dict[int, Refusal]:
+    def _judge_types(self, ports: Mapping[str, Any], nodes: Sequence[int]) -> dict[int, Refusal]:
         """Refuse nodes of which the importer makes something of another type than ONNX does."""
         found = {}
         for node in nodes:
@@ -188,7 +188,7 @@ class Questions:
                     found[node] = Refusal("dtype", f"OpenVINO makes {problem}")
         return found
 
-    def _written(self, subgraph: Subgraph) -> Written:
+    def _write_named(self, subgraph: Subgraph) -> Written:
         written = write_model(subgraph)
         self._held.append(written.held)
         producers = self._graph.producers

@@ -140,16 +140,16 @@ def _operator(engine: Engine, subgraph: Subgraph, threads: int | None) -> TvmOpe
 
 def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:
     members = [node.id for node in subgraph.members]
-    nodes = _blamed(subgraph, members) if len(members) > 1 else []
+    nodes = _find_blamed(subgraph, members) if len(members) > 1 else []
     return Unsupported(f"TVM: {words_of(error)}", nodes=nodes)
 
 
-def _blamed(subgraph: Subgraph, nodes: Sequence[int]) -> Sequence[int]:
+def _find_blamed(subgraph: Subgraph, nodes: Sequence[int]) -> Sequence[int]:
     """Compile halves of what fails, and halves of those that do, to tell who stands in the way."""
     if len(nodes) == 1:
         return nodes
     halves = nodes[: len(nodes) // 2], nodes[len(nodes) // 2 :]
-    return [n for half in halves if _fails(subgraph, half) for n in _blamed(subgraph, half)]
+    return [n for half in halves if _fails(subgraph, half) for n in _find_blamed(subgraph, half)]
 
 
 def _fails(subgraph: Subgraph, nodes: Sequence[int]) -> bool:

@@ -65,9 +65,9 @@ class TvmSelector(SubgraphSelector):
         refusal = refused_by_rule(node)
         if refusal is None and (problem := self._indices.problem(node)):
             return Refusal("attribute", f"{node.op_type}: {problem}")
-        return self._asked(node, alone) if refusal is None else refusal
+        return self._answer_of(node, alone) if refusal is None else refusal
 
-    def _asked(self, node: Node, alone: Subgraph) -> Answer:
+    def _answer_of(self, node: Node, alone: Subgraph) -> Answer:
         weights = weight_names(alone)
         held = {alone.constants[name] for name in weights}
         key = node_key(node, self._graph.types.get, lambda constant: constant not in held)
@@ -103,15 +103,15 @@ def _ask(subgraph: Subgraph, weights: Sequence[str]) -> list[str] | Passing:
     except ImportRefusedError as error:
         return ["shape", f"TVM's ONNX importer: {error}"]
     except Exception as error:  # noqa: BLE001 (whatever it says is its reason)
-        return _refused("TVM's ONNX importer", error)
+        return _refusal_of("TVM's ONNX importer", error)
     try:
         lower(imported)
     except Exception as error:  # noqa: BLE001 (as above)
-        return _refused("TVM", error)
+        return _refusal_of("TVM", error)
     return []
 
 
-def _refused(who: str, error: Exception) -> list[str] | Passing:
+def _refusal_of(who: str, error: Exception) -> list[str] | Passing:
     refusal = ["op_unsupported", f"{who}: {words_of(error)}"]
     return Passing(refusal) if is_machine_fault(error) else refusal
 

@@ -18,7 +18,7 @@ _ALONG_SEVERAL: Final = frozenset({"GatherND", "ScatterND"})
 _INDEXED: Final = _ALONG_AN_AXIS | _ALONG_SEVERAL | {"ReverseSequence", "RoiAlign"}
 
 
-def _held(node: Node) -> tuple[str, _Limits] | None:
+def _find_indices(node: Node) -> tuple[str, _Limits] | None:
     """Return the input of a node that holds indices, and how far they may reach."""
     if node.op_type not in _INDEXED:
         return None
@@ -53,7 +53,7 @@ class Indices:
 
         Those that are fed are checked before every run.
         """
-        held = _held(node)
+        held = _find_indices(node)
         if held is None or held[0] in self._graph.inputs or held[0] in self._graph.defaults:
             return ""
         name, limits = held
@@ -73,7 +73,7 @@ class IndexWatch:
         nodes: Iterable[Node] = subgraph.members
         found = dict.fromkeys(
             (held[0], tuple(held[1][0]), tuple(held[1][1]))
-            for held in map(_held, nodes)
+            for held in map(_find_indices, nodes)
             if held is not None and held[0] in subgraph.inputs
         )
         self.limits = [(subgraph.inputs.index(name), (low, high)) for name, low, high in found]

@@ -52,7 +52,7 @@ class TvmOperator(SubgraphOperator):
         self._replaced: dict[str, Any] = {}
         self._machines: list[Any] = []
         self._shared: frozenset[int] | None = None
-        self._weights = self._prepared(self._replaced)
+        self._weights = self._prepare_weights(self._replaced)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         if self._watch.limits:
@@ -77,7 +77,7 @@ class TvmOperator(SubgraphOperator):
         if not changed.keys() <= self._constants.keys():
             return False
         replaced = {**self._replaced, **changed}
-        self._weights = self._prepared(replaced)
+        self._weights = self._prepare_weights(replaced)
         self._replaced = replaced
         return True
 
@@ -115,7 +115,7 @@ class TvmOperator(SubgraphOperator):
                 machine.set_instrument(_instrument(self._record))
             return machine
 
-    def _prepared(self, replaced: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _prepare_weights(self, replaced: Mapping[str, Any]) -> tuple[Any, ...]:
         """Compute once what depends on the weights alone, such as transposed matrices."""
         if not self._constants:
             return ()

@@ -37,14 +37,14 @@ def use_threads(count: int | None) -> None:
     if used == count:
         return
     if used == -1:
-        _of_thread.whole = _made(count)
+        _of_thread.whole = _make_pool(count)
     wanted = min(count or _of_thread.whole, _of_thread.whole)
     with _lock, _variables(count):
         _function("runtime.config_threadpool")(_ANY_KIND, wanted)
     _of_thread.count = count
 
 
-def _made(count: int | None) -> int:
+def _make_pool(count: int | None) -> int:
     """Make the pool of the calling thread; return how many threads it has."""
     with _lock, _variables(count):
         size = int(_function("runtime.NumThreads")())

@@ -46,13 +46,13 @@ def scheduled(module: Any) -> Any:
     changed = {}
     for name, function in module.functions_items():
         if isinstance(function, function_type) and _MARK not in (function.attrs or {}):
-            changed[name] = _arranged(function)
+            changed[name] = _arrange_blocks(function)
     for name, function in changed.items():
         module[name] = function
     return module
 
 
-def _arranged(function: Any) -> Any:
+def _arrange_blocks(function: Any) -> Any:
     """Arrange one function; whatever a rule cannot be applied to stays as it is, right but slow."""
     try:
         schedule = tvm("s_tir").Schedule(function)

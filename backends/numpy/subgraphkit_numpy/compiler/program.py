@@ -86,14 +86,14 @@ class Program:
         """Return a copy that records the time of every call."""
         twin, names = copy(self), dict(self.inner.__globals__)
         for name, step in zip(self._kernel_names, self.steps, strict=True):
-            names[name] = _clocked(step.kernel.call, step, record)
+            names[name] = _with_clock(step.kernel.call, step, record)
         twin._link(names)  # noqa: SLF001 (its own)
         return twin
 
     def close(self) -> None:
         """Let go of kernels and constants; the program cannot be used any more."""
         self.steps = []
-        self.function = self.inner = _closed
+        self.function = self.inner = _raise_closed
 
     def _link(self, names: dict[str, Any]) -> None:
         """Make the function from its code, and the kernels and constants that it names."""
@@ -162,7 +162,7 @@ def _with_blas_alone(function: Callable[..., tuple[Any, ...]]) -> Callable[..., 
     return run
 
 
-def _clocked(
+def _with_clock(
     call: Callable[..., Any], step: ProgramStep, record: Callable[[InnerTime], object]
 ) -> Callable[..., Any]:
     name, nodes = step.label, tuple(node.id for node in step.nodes)
@@ -177,7 +177,7 @@ def _clocked(
     return run
 
 
-def _closed(*_: Any) -> tuple[Any, ...]:
+def _raise_closed(*_: Any) -> tuple[Any, ...]:
     raise ValueError("the operator is closed")
 
 

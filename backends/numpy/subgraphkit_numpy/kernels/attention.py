@@ -35,7 +35,7 @@ def merged(x: Array) -> Array:
     return x.swapaxes(1, 2).reshape(batch, positions, heads * size)
 
 
-def _attended(
+def _attention_of(
     q: Array, k: Array, v: Array, bias: Array | None, scale: float
 ) -> tuple[Array, Array]:
     """Return what queries attend to, heads merged, and their scores before the softmax."""
@@ -55,12 +55,12 @@ def scores_of(q: Array, k: Array, scale: float) -> Array:
 # -- masks -----------------------------------------------------------------------------------------
 
 
-def _masked(site: Site, mask: Array | None, bias: Array | None, q: Array, k: Array) -> Array | None:
+def _addend(site: Site, mask: Array | None, bias: Array | None, q: Array, k: Array) -> Array | None:
     """Return what is added to scores, for a mask of any form and a bias; None for nothing."""
     batch, queries, keys = len(q), q.shape[2], k.shape[2]
     total = None
     if mask is not None:
-        seen = _seen(mask, batch, queries, keys)
+        seen = _seen_keys(mask, batch, queries, keys)
         deep = np.float32(site.attribute("mask_filter_value", _FILTER))
         total = np.where(seen, np.float32(0), deep)
     if site.attribute("unidirectional", 0):
@@ -71,7 +71,7 @@ def _masked(site: Site, mask: Array | None, bias: Array | None, q: Array, k: Arr
     return widened(bias) if total is None else total + widened(bias)
 
 
-def _seen(mask: Array, batch: int, queries: int, keys: int) -> Array:
+def _seen_keys(mask: Array, batch: int, queries: int, keys: int) -> Array:
     """Return whether queries see keys, in a shape that broadcasts to the scores."""
     if mask.ndim == 1:
         place = np.arange(keys)
@@ -116,8 +116,8 @@ def attend_projected(
     q, k, v = (split_heads(x, heads) for x in np.split(projected, cuts, -1))
     if past is not None:
         k, v = (np.concatenate((widened(a), b), 2) for a, b in zip(past, (k, v), strict=True))
-    added = _masked(site, mask, bias, q, k)
-    y = _attended(q, k, v, added, site.attribute("scale", 0.0))[0].astype(dtype, copy=False)
+    added = _addend(site, mask, bias, q, k)
+    y = _attention_of(q, k, v, added, site.attribute("scale", 0.0))[0].astype(dtype, copy=False)
     return y if site.output_count == 1 else (y, np.stack((k, v)).astype(dtype, copy=False))
 
 
@@ -129,13 +129,13 @@ def multi_head_attention(site: Site) -> Made:
 
     def compute(*given: Any) -> Any:
         query, key, value, shift, mask, bias, past_key, past_value = filled(given, 8)
-        parts = _unpacked(query, key, value, heads)
-        q, k, v = (widened(part) for part in _shifted(parts, shift, key))
+        parts = _split_inputs(query, key, value, heads)
+        q, k, v = (widened(part) for part in _add_shift(parts, shift, key))
         if past_key is not None and past_value is not None:
             k = np.concatenate((widened(past_key), k), 2)
             v = np.concatenate((widened(past_value), v), 2)
-        added = _masked(site, mask, bias, q, k)
-        y, scores = _attended(q, k, v, added, scale)
+        added = _addend(site, mask, bias, q, k)
+        y, scores = _attention_of(q, k, v, added, scale)
         found = (y, k, v, scores)[:count]
         results = tuple(result.astype(query.dtype, copy=False) for result in found)
         return results if count > 1 else results[0]
@@ -143,7 +143,7 @@ def multi_head_attention(site: Site) -> Made:
     return Kernel(compute, shares=True)
 
 
-def _unpacked(
+def _split_inputs(
     query: Array, key: Array | None, value: Array | None, heads: int
 ) -> tuple[Array, Array, Array]:
     """Return queries, keys and values with heads split, from any of the forms they come in."""
@@ -158,7 +158,7 @@ def _unpacked(
     return q, split_heads(key, heads), split_heads(value, heads)
 
 
-def _shifted(
+def _add_shift(
     parts: tuple[Array, Array, Array], shift: Array | None, key: Array | None
 ) -> tuple[Array, ...]:
     """Add the bias of the projection; keys and values that were split before have theirs."""

@@ -34,7 +34,7 @@ def suppress(site: Site) -> Made:
         corners = _corners(boxes, is_centred)
         for batch, of_classes in enumerate(scores if limit > 0 else ()):
             for of_class, row in enumerate(of_classes):
-                taken = _taken(corners[batch], row, limit, threshold, worth)
+                taken = _pick_boxes(corners[batch], row, limit, threshold, worth)
                 found += [(batch, of_class, box) for box in taken]
         return np.array(found, np.int64).reshape(-1, 3)
 
@@ -54,7 +54,7 @@ def _corners(boxes: Array, is_centred: int) -> Array:
     return np.concatenate((np.minimum(one, other), np.maximum(one, other)), axis=-1)
 
 
-def _taken(corners: Array, scores: Array, limit: int, threshold: Any, worth: Any) -> list[int]:
+def _pick_boxes(corners: Array, scores: Array, limit: int, threshold: Any, worth: Any) -> list[int]:
     order = np.argsort(-scores, kind="stable")
     if worth is not None:
         order = order[scores[order] > worth]
@@ -93,7 +93,7 @@ def align(site: Site) -> Made:
         wide = x.astype(np.float64 if x.dtype == np.float64 else np.float32, copy=False)
         ends = boxes.astype(wide.dtype) * wide.dtype.type(scale) - (0.5 if is_shifted else 0)
         y = np.zeros((len(boxes), x.shape[1], *cells), wide.dtype)
-        join: Any = _joined if np.isfinite(wide).all() else _joined_apart
+        join: Any = _join_whole if np.isfinite(wide).all() else _join_apart
         weigh: Any = _averages
         if takes_largest:
             join, weigh = _largest, _extremes
@@ -110,11 +110,11 @@ def align(site: Site) -> Made:
     return compute
 
 
-def _joined(x: Array, rows: Array, columns: Array) -> Array:
+def _join_whole(x: Array, rows: Array, columns: Array) -> Array:
     return np.asarray(np.nan_to_num(rows) @ x @ np.nan_to_num(columns).T)
 
 
-def _joined_apart(x: Array, rows: Array, columns: Array) -> Array:
+def _join_apart(x: Array, rows: Array, columns: Array) -> Array:
     """Return the same cell by cell, so that a NaN or infinity is in none that it is no part of."""
     y = np.zeros((len(x), len(rows), len(columns)), x.dtype)
     for place in np.ndindex(y.shape[1:]):

@@ -61,9 +61,9 @@ class _Bands:
 
     def prepare(self) -> None:
         """Arrange the weights."""
-        self._of_height = {height: self._banded(height) for height in self.heights}
+        self._of_height = {height: self._make_band(height) for height in self.heights}
 
-    def _banded(self, height: int) -> Array:
+    def _make_band(self, height: int) -> Array:
         """Return the left factors of blocks: (filters, 1, rows, elements under the block)."""
         geometry, weights = self._problem.geometry, self._weights
         band = np.zeros(self.band_shape(height), weights.dtype)
@@ -110,7 +110,7 @@ class _Bands:
     def work(self, tile: Tile, x: Array, y: Array, *operands: Array) -> None:
         """Compute a tile."""
         problem, stride = self._problem, self._problem.geometry.strides[0]
-        shifted = self._shifted(tile, x)
+        shifted = self._shift_rows(tile, x)
         target = y[tile.image, tile.filters, tile.pixels]
         filters, _, width, columns = shifted.shape
         rows = target.reshape(filters, -1, columns)
@@ -134,7 +134,7 @@ class _Bands:
             self._sum_exactly(shifted, tile, rows)
         problem.complete(tile, y, self._bias, operands)
 
-    def _shifted(self, tile: Tile, x: Array) -> Array:
+    def _shift_rows(self, tile: Tile, x: Array) -> Array:
         """Return copies of the input rows of a tile, shifted by each column of the window."""
         geometry = self._problem.geometry
         filters, reach, width, columns = self.shape(tile)

@@ -70,15 +70,15 @@ def refused_type(
     for place, refused in table.items():
         element = inputs[place] if place < len(inputs) else 0
         if element in refused:
-            return _refusal(qualified_name(domain, op_type), opset, _listed((element,)))
+            return _refusal(qualified_name(domain, op_type), opset, _list_names((element,)))
     for schema in _versions(domain, op_type, opset):
         if _fits(schema, inputs, outputs):
             return None
     given = inputs if any(inputs) else outputs
-    return _refusal(qualified_name(domain, op_type), opset, _listed(given))
+    return _refusal(qualified_name(domain, op_type), opset, _list_names(given))
 
 
-def _listed(elements: Elements) -> str:
+def _list_names(elements: Elements) -> str:
     names = [DataType(element).label for element in elements if element]
     return " and ".join(dict.fromkeys(names))
 

@@ -77,7 +77,7 @@ def blocked(function: Block, x: Array, out: Array | None = None, nanoseconds: fl
     if x.size <= BLOCK:
         function(x, out)
         return out
-    source, target = _flattened(x, out)
+    source, target = _flat_views(x, out)
     do_blocks(partial(_apply, function, source, target), len(source), x.size, nanoseconds)
     return out
 
@@ -106,7 +106,7 @@ def _apply(function: Block, source: Array, target: Array, part: slice) -> None:
         function(block, target[part])
 
 
-def _flattened(x: Array, out: Array) -> tuple[Array, Array]:
+def _flat_views(x: Array, out: Array) -> tuple[Array, Array]:
     """Return views of two arrays with one axis, or where that cannot be with the longest first."""
     if x.flags.c_contiguous and out.flags.c_contiguous:
         return x.reshape(-1), out.reshape(-1)

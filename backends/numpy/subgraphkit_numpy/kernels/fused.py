@@ -58,12 +58,12 @@ def _activation(site: Site, given: list[float | None]) -> Block | None:
     return make(*(default if value is None else value for default, value in pairs))
 
 
-def _activated(y: Array, block: Block | None) -> Array:
+def _apply_block(y: Array, block: Block | None) -> Array:
     """Apply an activation to a result that nobody else holds."""
     if block is None or not y.size:
         return y
     if is_half(y.dtype):
-        return _activated(widened(y), block).astype(y.dtype)
+        return _apply_block(widened(y), block).astype(y.dtype)
     return blocked(block, y, y, _ACTIVATION_NS)
 
 
@@ -79,7 +79,7 @@ def fused_gemm(site: Site) -> Made:
         given = [given[0], given[2]]
     block, product = _activation(site, given), gemm(site)
     call = product.call
-    return replace(product, call=lambda *values: _activated(call(*values), block), shares=True)
+    return replace(product, call=lambda *values: _apply_block(call(*values), block), shares=True)
 
 
 @kernel("FusedMatMul", domain=MICROSOFT)
@@ -92,7 +92,7 @@ def fused_matmul(site: Site) -> Made:
     ]
 
     def compute(a: Array, b: Array) -> Array:
-        left, right = (_turned(widened(x), *flip) for x, flip in zip((a, b), flips, strict=True))
+        left, right = (_turn_axes(widened(x), *flip) for x, flip in zip((a, b), flips, strict=True))
         y = np.asarray(multiply(left, right))
         if alpha != 1.0:
             np.multiply(y, y.dtype.type(alpha), y)
@@ -101,7 +101,7 @@ def fused_matmul(site: Site) -> Made:
     return Kernel(compute, shares=True)
 
 
-def _turned(x: Array, flip: bool, moves_first: bool) -> Array:  # noqa: FBT001 (called by place)
+def _turn_axes(x: Array, flip: bool, moves_first: bool) -> Array:  # noqa: FBT001 (called by place)
     if x.ndim < 2:  # noqa: PLR2004 (a matrix)
         return x
     if moves_first:
@@ -162,7 +162,7 @@ def fused_conv(site: Site) -> Kernel:
             y = plain(*(values[:-1] if adds else values))
             if adds:
                 np.add(y, values[-1], y)
-            return _activated(y, block)
+            return _apply_block(y, block)
 
         return Kernel(compute, shares=True)
 
@@ -213,7 +213,7 @@ def bias_gelu(site: Site) -> Made:
 
     def compute(x: Array, bias: Array) -> Array:
         y = np.asarray(np.add(widened(x), widened(bias)))
-        return _activated(y, block).astype(x.dtype, copy=False)
+        return _apply_block(y, block).astype(x.dtype, copy=False)
 
     return Kernel(compute, shares=True)
 

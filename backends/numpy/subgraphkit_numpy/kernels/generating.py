@@ -66,7 +66,7 @@ def range_(site: Site) -> Made:
     def compute(start: Array, limit: Array, delta: Array) -> Array:
         (count,) = range_shape(site, (start, limit, delta))
         delta, start = delta.reshape(()), start.reshape(())
-        return _counted(count, start.dtype, lambda i: i.astype(start.dtype) * delta + start)
+        return _map_range(count, start.dtype, lambda i: i.astype(start.dtype) * delta + start)
 
     return compute
 
@@ -75,7 +75,7 @@ _STEP: Final = 1 << 20
 """Numbers that are computed at a time, so that a run of billions ends when it is told to."""
 
 
-def _counted(count: int, dtype: np.dtype[Any], of: Callable[[Array], Array]) -> Array:
+def _map_range(count: int, dtype: np.dtype[Any], of: Callable[[Array], Array]) -> Array:
     """Return what a function makes of 0, 1, 2 and so on."""
     made = np.empty(count, dtype)
     for first in range(0, count, _STEP):
@@ -108,7 +108,7 @@ def window(site: Site) -> Made:
             # the constant last: so the middle is one and not below, which matters to whole numbers
             return np.asarray(sum(reversed(terms)), np.float64).astype(dtype)
 
-        return _counted(count, dtype, of)
+        return _map_range(count, dtype, of)
 
     return compute
 

@@ -27,13 +27,13 @@ def gather(site: Site) -> Made:
         index = (*(slice(None),) * (axis % rank), int(indices))
         return lambda x: x[index]
     if site.dtype() == np.dtype(object):
-        return lambda x, indices: _taken(x, indices, axis)
+        return lambda x, indices: _take_objects(x, indices, axis)
     if site.output_rank():
         return lambda x, indices: x.take(indices, axis)
     return lambda x, indices: np.asarray(x.take(indices, axis), dtype=x.dtype)
 
 
-def _taken(x: Array, indices: Array, axis: int) -> Array:
+def _take_objects(x: Array, indices: Array, axis: int) -> Array:
     """Take objects in parts: it keeps the interpreter from all else."""
     flat = indices.reshape(-1)
     parts = [x.take(flat[at : at + PART], axis) for at in range(0, max(1, flat.size), PART)]
@@ -44,7 +44,7 @@ def _taken(x: Array, indices: Array, axis: int) -> Array:
 @kernel("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(site: Site) -> Made:
     """Read places along the last axis; of a vector, as of one row."""
-    take = _taken if site.dtype() == np.dtype(object) else np.take
+    take = _take_objects if site.dtype() == np.dtype(object) else np.take
 
     def compute(x: Array, places: Array) -> Array:
         rows = x.reshape(-1, x.shape[-1])

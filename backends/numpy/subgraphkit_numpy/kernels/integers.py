@@ -101,12 +101,12 @@ def matmul_integer_to_float(site: Site) -> Made:
     def compute(*given: Any) -> Array:
         a, b, a_scale, b_scale, a_zero, b_zero, bias = filled(given, 7)
         total = _product(a, a_zero, factor(b, b_zero))
-        return _scaled(total, a_scale, b_scale, bias).astype(a_scale.dtype, copy=False)
+        return _scale_total(total, a_scale, b_scale, bias).astype(a_scale.dtype, copy=False)
 
     return Kernel(compute, shares=True)
 
 
-def _scaled(total: Array, a_scale: Array, b_scale: Array, bias: Array | None) -> Array:
+def _scale_total(total: Array, a_scale: Array, b_scale: Array, bias: Array | None) -> Array:
     scale = np.multiply(a_scale.reshape(()), b_scale, dtype=np.float32)
     y = np.asarray(np.multiply(total.astype(np.float32), scale))
     return y if bias is None else np.add(y, bias, dtype=np.float32)
@@ -139,7 +139,7 @@ def dynamic_quantize_matmul(site: Site) -> Made:
 def _dynamic_product(a: Array, b: Array, b_scale: Array, bias: Array | None = None) -> Array:
     """Return the scaled product of numbers, quantised by their own range, and a factor."""
     scale, zero = _range_of(a)
-    return _scaled(_product(quantized(a / scale, zero), zero, b), scale, b_scale, bias)
+    return _scale_total(_product(quantized(a / scale, zero), zero, b), scale, b_scale, bias)
 
 
 class BytesFactor:
@@ -172,7 +172,7 @@ def q_attention(site: Site) -> Made:
         x, w, bias, x_scale, w_scale, mask, x_zero, w_zero, past = filled(given, 9)
         total = _product(x, x_zero, factor(w, w_zero))
         return attend_projected(
-            site, _scaled(total, x_scale, w_scale, bias), bias.dtype, mask, past
+            site, _scale_total(total, x_scale, w_scale, bias), bias.dtype, mask, past
         )
 
     return Kernel(compute, shares=True)
@@ -376,12 +376,12 @@ def _weights(
     """
     rows, columns, length, bits = sizes
     blocks = -(-rows // length)
-    values = _unpacked(b, bits).reshape(columns, blocks * length)
+    values = _unpack_bits(b, bits).reshape(columns, blocks * length)
     levels = widened(scales).reshape(columns, blocks)
     if zeros is None:
         middle = np.full((columns, blocks), 1 << (bits - 1), np.float32)
     elif zeros.dtype == np.uint8:
-        middle = _unpacked(zeros.reshape(columns, -1), bits)[:, :blocks]
+        middle = _unpack_bits(zeros.reshape(columns, -1), bits)[:, :blocks]
     else:
         middle = widened(zeros).reshape(columns, blocks)
     block = np.repeat(np.arange(blocks), length)[:rows] if groups is None else groups[:rows]
@@ -389,7 +389,7 @@ def _weights(
     return np.ascontiguousarray(np.multiply(unscaled, levels[:, block], dtype=np.float32).T)
 
 
-def _unpacked(x: Array, bits: int) -> Array:
+def _unpack_bits(x: Array, bits: int) -> Array:
     """Return the numbers in bytes, the lowest bits first, along the last axis."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     numbers = (x[..., None] >> shifts) & np.uint8((1 << bits) - 1)

@@ -147,10 +147,10 @@ def budget() -> Budget:
 
 def limited(op_type: str, entry: Implementation) -> Implementation:
     """Return an entry whose kernels ask before they make something large, and count it then."""
-    return replace(entry, factory=_guarded(entry.factory, SIZERS.get(op_type)))
+    return replace(entry, factory=_guard_factory(entry.factory, SIZERS.get(op_type)))
 
 
-def _guarded(factory: Factory, sizer: Sizer | None) -> Factory:
+def _guard_factory(factory: Factory, sizer: Sizer | None) -> Factory:
     def make(site: Site) -> Made:
         made = factory(site)
         limit, most = output_limit(site.scope), site.scope.limits.run_bytes
@@ -165,7 +165,7 @@ def _guarded(factory: Factory, sizer: Sizer | None) -> Factory:
                 return made
         inner = as_kernel(made)
         ask = None if sizer is None else _asking(site, sizer, limit, most)
-        return replace(inner, call=_counted(inner.call, ask, most))
+        return replace(inner, call=_count_results(inner.call, ask, most))
 
     return make
 
@@ -184,7 +184,7 @@ def _known_size(site: Site) -> int | None:
     return total
 
 
-def _counted(
+def _count_results(
     call: Callable[..., Any], ask: Callable[..., None] | None, most: int
 ) -> Callable[..., Any]:
     """Return a kernel that asks before, if there is something to ask, and counts what it made."""

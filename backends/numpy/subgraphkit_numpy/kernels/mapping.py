@@ -43,17 +43,17 @@ def cast_map(site: Site) -> Made:
 @kernel("CategoryMapper", domain="ai.onnx.ml")
 def category_mapper(site: Site) -> Made:
     """Turn strings into numbers, or numbers into strings; what is unknown becomes the default."""
-    return _exchanged(site, site.attribute("cats_strings", ()), site.ints("cats_int64s") or ())
+    return _map_labels(site, site.attribute("cats_strings", ()), site.ints("cats_int64s") or ())
 
 
 @kernel("LabelEncoder", until=1, domain="ai.onnx.ml")
 def label_encoder(site: Site) -> Made:
     """Turn strings into their places in a list, or places into strings."""
     strings = site.attribute("classes_strings", ())
-    return _exchanged(site, strings, range(len(strings)))
+    return _map_labels(site, strings, range(len(strings)))
 
 
-def _exchanged(site: Site, strings: Sequence[str], numbers: Sequence[int]) -> Made:
+def _map_labels(site: Site, strings: Sequence[str], numbers: Sequence[int]) -> Made:
     default: Any = site.attribute("default_string", "_Unused")
     table: dict[Any, Any] = dict(zip(numbers, strings, strict=True))
     dtype = np.dtype(object)
@@ -66,7 +66,7 @@ def _exchanged(site: Site, strings: Sequence[str], numbers: Sequence[int]) -> Ma
 @kernel("LabelEncoder", since=2, domain="ai.onnx.ml")
 def label_encoder_by_lists(site: Site) -> Made:
     """Turn what is among the keys into what is at its place among the values."""
-    keys, values = (_listed(site, word) for word in ("keys", "values"))
+    keys, values = (_read_list(site, word) for word in ("keys", "values"))
     name, otherwise = _DEFAULTS[values.dtype.kind]
     default = site.attribute("default_tensor")
     if default is None or site.attribute("values_tensor") is None:
@@ -75,7 +75,7 @@ def label_encoder_by_lists(site: Site) -> Made:
     return _looked_up(table, default.item(), values.dtype)
 
 
-def _listed(site: Site, word: str) -> Array:
+def _read_list(site: Site, word: str) -> Array:
     """Return the list that is given in one of the attributes for it."""
     for kind, dtype in _LISTS.items():
         found = site.attribute(f"{word}_{kind}")

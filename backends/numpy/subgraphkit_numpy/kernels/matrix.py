@@ -120,9 +120,9 @@ def gemm(site: Site) -> Kernel:
     def compute(a: Array, b: Array, c: Array | None = None) -> Array:
         y: Array = multiply(a.T if flip_a else a, b.T if flip_b else b)
         if alpha != 1.0:
-            y = _scaled(y, alpha)
+            y = _multiple_of(y, alpha)
         if c is not None:
-            addend = c if beta == 1.0 else _scaled(c, beta)
+            addend = c if beta == 1.0 else _multiple_of(c, beta)
             y = np.add(y, addend, y if y.dtype == addend.dtype else None)
         return y if y.dtype == a.dtype else y.astype(a.dtype)
 
@@ -135,7 +135,7 @@ def _is_small(site: Site, axis: int) -> bool:
     return first is not None and shape is not None and prod(shape) * first[axis] < UNCUT
 
 
-def _scaled(x: Array, factor: float) -> Array:
+def _multiple_of(x: Array, factor: float) -> Array:
     """Return a multiple; of integers as float64, so that the sum is cut off once, at the end."""
     is_fraction_of_integers = x.dtype.kind in "iu" and not factor.is_integer()
     return np.asarray(np.multiply(x, factor if is_fraction_of_integers else x.dtype.type(factor)))

@@ -129,11 +129,11 @@ def _multiple(factors: tuple[Array, Array], scales: list[Array], zeros: list[Arr
     return a * b * ratio + zeros[2]
 
 
-def _translated(x: Array, table: Array) -> Array:
+def _map_bytes(x: Array, table: Array) -> Array:
     return table.take(x.view(np.uint8))
 
 
-def _requantized(
+def _byte_table(
     function: Callable[[Array], Array], dtype: np.dtype[Any], x_scale: Array,
     x_zero: Array | None, y_scale: Array, y_zero: Array | None = None,
 ) -> Array:  # fmt: skip
@@ -149,12 +149,12 @@ def q_linear_function(site: Site) -> Made:
     slope = site.attribute("alpha", 0.01)
     is_sigmoid = site.node.op_type == "QLinearSigmoid"
     block = elementwise.sigmoid if is_sigmoid else elementwise.leaky_relu(slope)
-    tabulate = partial(_requantized, lambda x: blocked(block, x))
+    tabulate = partial(_byte_table, lambda x: blocked(block, x))
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2, 3, 4):
-        return lambda x, *scales: _translated(x, tabulate(x.dtype, *scales))
+        return lambda x, *scales: _map_bytes(x, tabulate(x.dtype, *scales))
     scales: list[Any] = site.absorb(1, 2, 3, 4)
-    return Kernel(_translated, (tabulate(dtype, *scales),))
+    return Kernel(_map_bytes, (tabulate(dtype, *scales),))
 
 
 @kernel("QLinearSoftmax", domain=MICROSOFT)
@@ -195,8 +195,8 @@ def q_linear_concat(site: Site) -> Made:
     def compute(y_scale: Array, y_zero: Array, *rest: Array) -> Array:
         parts = []
         for x, scale, zero in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
-            table = _requantized(lambda x: x, x.dtype, scale, zero, y_scale, y_zero)
-            parts.append(_translated(x, table))
+            table = _byte_table(lambda x: x, x.dtype, scale, zero, y_scale, y_zero)
+            parts.append(_map_bytes(x, table))
         return np.concatenate(parts, axis)
 
     return compute

@@ -91,7 +91,7 @@ def reduce(site: Site) -> Made:
     function = _REDUCTIONS[op_type]
     keepdims = bool(site.attribute("keepdims", 1))
     empty: Axes = () if site.attribute("noop_with_empty_axes", 0) else None
-    apply = partial(_reduced, function, keepdims, op_type in _EXACT)
+    apply = partial(_reduce_axes, function, keepdims, op_type in _EXACT)
     if site.settled(1):
         axes = site.absorb_ints(1) if site.has(1) else site.ints("axes")
         return partial(apply, axes=axes or empty)
@@ -102,7 +102,7 @@ def reduce(site: Site) -> Made:
     return compute
 
 
-def _reduced(function: Reduction, keepdims: bool, exact: bool, x: Array, axes: Axes) -> Array:  # noqa: FBT001 (called by place)
+def _reduce_axes(function: Reduction, keepdims: bool, exact: bool, x: Array, axes: Axes) -> Array:  # noqa: FBT001 (called by place)
     found = function(x if exact else widened(x), axes, keepdims)
     return np.asarray(found).astype(x.dtype, copy=False)
 

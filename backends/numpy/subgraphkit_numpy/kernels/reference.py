@@ -121,11 +121,11 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     prepare: Callable[..., Any] = _PREPARATIONS.get(node.op_type, lambda *inputs: inputs)
     if node.op_type == "GridSample":  # which has other words for its modes up to opset 19
         attributes["mode"] = _MODES.get(attributes["mode"], attributes["mode"])
-        compute = _sampled(compute)
+        compute = _mend_sampling(compute)
     elif attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        compute = _cropped(compute)
+        compute = _mend_crop(compute)
     elif node.op_type in {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}:
-        compute = _flattened(compute)
+        compute = _mend_loss(compute)
     dtypes = [site.output_dtype(index) for index in range(site.output_count)]
     if len(dtypes) == 1:
         dtype = dtypes[0]
@@ -138,7 +138,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 
 
-def _sampled(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _mend_sampling(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Let no image be sampled as one, of which none is kept."""
 
     def sample(*inputs: Any, **how: Any) -> tuple[Any, ...]:
@@ -148,7 +148,7 @@ def _sampled(compute: Callable[..., Any]) -> Callable[..., Any]:
     return sample
 
 
-def _cropped(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _mend_crop(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Let the last element lie on the end of a region, and not by a last digit behind it."""
 
     def resize(x: Any, roi: Any, scales: Any = None, sizes: Any = None, **how: Any) -> Any:
@@ -161,7 +161,7 @@ def _cropped(compute: Callable[..., Any]) -> Callable[..., Any]:
     return resize
 
 
-def _flattened(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _mend_loss(compute: Callable[..., Any]) -> Callable[..., Any]:
     """Let one axis follow the classes, of a size that need not be found by dividing by nothing."""
 
     def lose(x: Any, target: Any, *weight: Any, **how: Any) -> tuple[Any, ...]:
@@ -178,14 +178,14 @@ def _floating(x: Any) -> tuple[Any, ...]:
     return (x.astype(np.float64) if x.dtype.kind in "iu" else x,)
 
 
-def _masked(*inputs: Any) -> tuple[Any, ...]:
+def _float_mask(*inputs: Any) -> tuple[Any, ...]:
     """Return a mask of integers as floats, since it is to hold infinities."""
     if len(inputs) <= _MASK or inputs[_MASK] is None or inputs[_MASK].dtype.kind not in "iu":
         return inputs
     return (*inputs[:_MASK], inputs[_MASK].astype(inputs[0].dtype), *inputs[_MASK + 1 :])
 
 
-def _counted(x: Any, *count: Any) -> tuple[Any, ...]:
+def _check_count(x: Any, *count: Any) -> tuple[Any, ...]:
     """Refuse a negative number of elements, which slicing would take for one from the end."""
     if count and count[0].item() < 0:
         raise ValueError(f"k is {count[0].item()}, expected 0 or more")
@@ -194,9 +194,9 @@ def _counted(x: Any, *count: Any) -> tuple[Any, ...]:
 
 _MASK: Final = 3
 _PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
-    "Attention": _masked,
+    "Attention": _float_mask,
     "Normalizer": _floating,
-    "TopK": _counted,
+    "TopK": _check_count,
 }
 """What is done to the inputs of implementations that do not take every element type."""
 

@@ -17,7 +17,7 @@ from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import filled, widened
 
 
-def _rotated(x: Array, cos: Array, sin: Array, places: Array, *, interleaved: bool) -> Array:
+def _rotate_pairs(x: Array, cos: Array, sin: Array, places: Array, *, interleaved: bool) -> Array:
     """Rotate pairs of the first elements of every head by the angles of its position."""
     if places.size and not (places.min() >= 0 and places.max() < len(cos)):
         raise ValueError(f"a position is outside the table of {len(cos)} rows")
@@ -45,7 +45,7 @@ def rotary_embedding(site: Site) -> Made:
         places = position
         if position.ndim == 1:
             places = position.reshape(1, 1) + np.arange(split.shape[2])
-        y = _rotated(split, cos, sin, places, interleaved=interleaved)
+        y = _rotate_pairs(split, cos, sin, places, interleaved=interleaved)
         return (y if is_split else merged(y)).astype(x.dtype, copy=False)
 
     return compute
@@ -94,11 +94,11 @@ class _GroupQuery:
             at = places
             if position is not None:
                 at = position.reshape(-1)[0] + np.arange(positions)[None] if is_prompt else position
-            q, k = (_rotated(x, cos, sin, at, interleaved=self.interleaved) for x in (q, k))
-        keys = _cached(past_key, k, places, total, query.dtype)
-        values = _cached(past_value, v, places, total, query.dtype)
-        seen = self._seen(places, ends, total)
-        y, shown = self._attended(widened(q), widened(keys), widened(values), seen, bias, sink)
+            q, k = (_rotate_pairs(x, cos, sin, at, interleaved=self.interleaved) for x in (q, k))
+        keys = _fill_cache(past_key, k, places, total, query.dtype)
+        values = _fill_cache(past_value, v, places, total, query.dtype)
+        seen = self._seen_keys(places, ends, total)
+        y, shown = self._attention_of(widened(q), widened(keys), widened(values), seen, bias, sink)
         results: tuple[Any, ...] = (y, keys, values, shown)[: self.count]
         results = tuple(None if x is None else x.astype(query.dtype, copy=False) for x in results)
         return results if self.count > 1 else results[0]
@@ -113,7 +113,7 @@ class _GroupQuery:
         k = packed[:, self.heads : self.heads + self.shared]
         return packed[:, : self.heads], k, packed[:, self.heads + self.shared :]
 
-    def _seen(self, places: Array, ends: Array, total: int) -> Array:
+    def _seen_keys(self, places: Array, ends: Array, total: int) -> Array:
         """Return which keys the queries of every sequence see: (batch, 1, queries, keys)."""
         key = np.arange(total)
         seen = key < ends[:, :, None]
@@ -123,7 +123,7 @@ class _GroupQuery:
             seen = seen & (key > places[:, :, None] - self.window)
         return np.broadcast_to(seen, (*places.shape, total))[:, None]
 
-    def _attended(
+    def _attention_of(
         self, q: Array, k: Array, v: Array, seen: Array, bias: Array | None, sink: Array | None
     ) -> tuple[Array, Array | None]:
         batch, _, queries, size = q.shape
@@ -152,7 +152,7 @@ class _GroupQuery:
         return np.asarray(weights / (weights.sum(-1, keepdims=True) + np.exp(level - largest)))
 
 
-def _cached(past: Array | None, new: Array, places: Array, total: int, dtype: Any) -> Array:
+def _fill_cache(past: Array | None, new: Array, places: Array, total: int, dtype: Any) -> Array:
     """Return cached keys or values with new ones at their places, as long as the longest needs.
 
     What comes after the new ones is 0.

@@ -128,13 +128,13 @@ def layer_normalize(
     x: Array, out: Array, scale: Array | None, bias: Array | None, epsilon: float
 ) -> None:
     """Write every row less its mean, over its deviation; then scaled and shifted."""
-    y, variance = _centred(x)
+    y, variance = _centre_rows(x)
     _finish(y, out, variance, scale, epsilon)
     if bias is not None:
         np.add(out, bias, out)
 
 
-def _centred(x: Array) -> tuple[Array, Array]:
+def _centre_rows(x: Array) -> tuple[Array, Array]:
     """Return rows less their mean, in memory of the thread, and the variance of each."""
     length = x.shape[1]
     mean = row_sums(x)
@@ -148,7 +148,7 @@ def _centred(x: Array) -> tuple[Array, Array]:
 
 def normalize_groups(x: Array, out: Array, scale: Array, bias: Array, epsilon: float) -> None:
     """Write every row less its mean, over its deviation; then pieces of it scaled and shifted."""
-    y, variance = _centred(x)
+    y, variance = _centre_rows(x)
     np.add(variance, epsilon, variance)
     np.sqrt(variance, variance)
     shape = (*scale.shape, -1)

@@ -121,12 +121,12 @@ def tile_along_axis(_site: Site) -> Made:
 def tile(site: Site) -> Made:
     """Repeat along every axis."""
     if not site.settled(1):
-        return lambda x, repeats: _tiled(x, repeats.tolist())
+        return lambda x, repeats: _tile_array(x, repeats.tolist())
     repeats = site.absorb_ints(1) or ()
-    return lambda x: _tiled(x, repeats)
+    return lambda x: _tile_array(x, repeats)
 
 
-def _tiled(x: Array, repeats: Sequence[int]) -> Array:
+def _tile_array(x: Array, repeats: Sequence[int]) -> Array:
     if x.dtype != object and x.size * prod(repeats) <= _AT_A_STROKE:
         return np.tile(x, repeats)
     pairs = list(zip(repeats, x.shape, strict=True))

@@ -25,7 +25,7 @@ def _ints(value: Array) -> list[int]:
     return numbers
 
 
-def _filled(site: Site, values: Values) -> Sequence[int]:
+def _stated_shape(site: Site, values: Values) -> Sequence[int]:
     return _ints(values[0]) if values else site.ints("shape") or ()
 
 
@@ -199,7 +199,7 @@ def _windows(site: Site, values: Values) -> Sequence[int]:
     return (*values[0].shape[:2], *space)
 
 
-def _convolved(site: Site, values: Values) -> Sequence[int]:
+def _conv_shape(site: Site, values: Values) -> Sequence[int]:
     """Return the larger of what windows slide over, and what comes out."""
     over = _windows(site, values)
     w = values[_factors(site)[1]].shape
@@ -215,7 +215,7 @@ def _depthwise(_site: Site, values: Values) -> Sequence[int]:
     return (x[0], w[0], *x[2:], *w[2:])
 
 
-def _transposed(site: Site, values: Values) -> Sequence[int]:
+def _transpose_shape(site: Site, values: Values) -> Sequence[int]:
     """Return the larger of what comes out, and what every tap makes of every element."""
     x, w = values[0].shape, values[1].shape
     rank = len(x) - 2
@@ -236,7 +236,7 @@ BROADCASTING: Final = (
 SPREADING: Final[Mapping[str, Sizer]] = {
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool"), _windows),
-    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "FusedConv", "QLinearConv"), _convolved),
+    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "FusedConv", "QLinearConv"), _conv_shape),
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _general_product),
     **dict.fromkeys(
         ("QLinearAdd", "QLinearMul"),
@@ -246,7 +246,7 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     "CausalConvWithState": _depthwise,
     **dict.fromkeys(("Concat", "QLinearConcat"), _concat),
     "ConcatFromSequence": lambda site, values: _concat(site, values[0]),
-    "ConvTranspose": _transposed,
+    "ConvTranspose": _transpose_shape,
     "Einsum": _einsum,
     "Gather": _gather,
     "GatherND": _gather_nd,
@@ -257,8 +257,8 @@ SPREADING: Final[Mapping[str, Sizer]] = {
 """Operators whose outputs may be far larger than each input, by the shapes of these."""
 
 GROWING: Final[Mapping[str, Sizer]] = {
-    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _filled),
-    **dict.fromkeys(("ConstantOfShape", "RandomNormal", "RandomUniform"), _filled),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _stated_shape),
+    **dict.fromkeys(("ConstantOfShape", "RandomNormal", "RandomUniform"), _stated_shape),
     "AffineGrid": _affine_grid,
     "CenterCropPad": lambda site, values: _with_sizes(
         values[0], site.ints("axes"), _ints(values[1])

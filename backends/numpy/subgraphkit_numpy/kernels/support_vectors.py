@@ -150,12 +150,12 @@ def _coupling(site: Site, classes: int) -> Callable[[Array], Array]:
         between = np.zeros((len(decisions), classes, classes))
         between[:, firsts, seconds] = chances
         between[:, seconds, firsts] = 1 - chances
-        return _coupled(between)
+        return _fit_classes(between)
 
     return couple
 
 
-def _coupled(between: Array) -> Array:
+def _fit_classes(between: Array) -> Array:
     """Find the probabilities of classes that fit best those between every two of them.
 
     The steps and the end of them are those of LIBSVM, for its results are not quite converged.

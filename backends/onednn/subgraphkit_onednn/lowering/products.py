@@ -59,14 +59,14 @@ def general_product(draft: GraphDraft, node: Node) -> None:
     if alpha != 1:
         steps.append(("multiply", draft.filled(alpha, (1, 1), y.dtype)))
     if has_c:
-        steps.append(("add", _scaled(draft, node, beta)))
+        steps.append(("add", _scale_addend(draft, node, beta)))
     product = draft.add("matmul", [a, b], draft.like(y) if steps else y, **flags)
     for place, (kind, operand) in enumerate(steps):
         output = y if place == len(steps) - 1 else draft.like(y)
         product = draft.add(kind, [product, operand], output)
 
 
-def _scaled(draft: GraphDraft, node: Node, beta: float) -> DraftTensor:
+def _scale_addend(draft: GraphDraft, node: Node, beta: float) -> DraftTensor:
     dims = draft.value(node.inputs[2]).dims
     c = draft.view(node.inputs[2], (1,) * (2 - len(dims)) + dims)
     if beta == 1:

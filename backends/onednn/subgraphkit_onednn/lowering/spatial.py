@@ -74,7 +74,7 @@ def _windows(
 @lowers("Conv")
 def convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a convolution in one, two or three dimensions."""
-    x, w, y, groups = _convolved(draft, node)
+    x, w, y, groups = _operands(draft, node)
     _require_channels(x.dims[1] == w.dims[1] * groups)
     geometry = _geometry(_windows(node, w.dims[2:], x.dims[2:], y.dims[2:]))
     inputs = [x, w, *_bias(draft, node, w.dims[0])]
@@ -84,7 +84,7 @@ def convolution(draft: GraphDraft, node: Node) -> None:
 @lowers("ConvTranspose")
 def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a transposed convolution in one, two or three dimensions."""
-    x, w, y, groups = _convolved(draft, node)
+    x, w, y, groups = _operands(draft, node)
     _require_channels(x.dims[1] == w.dims[0])
     added = tuple(node.attribute("output_padding", None) or (0,) * (len(x.dims) - 2))
     windows = _transposed_windows(node, w.dims[2:], x.dims[2:], y.dims[2:], added)
@@ -93,7 +93,7 @@ def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     draft.add("conv_transpose", inputs, y, weights_format="IOX", groups=groups, **more)
 
 
-def _convolved(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, DraftTensor, int]:
+def _operands(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, DraftTensor, int]:
     """Return what a convolution reads, the filters, what it makes, and the number of groups."""
     x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))

@@ -62,7 +62,7 @@ class Filters:
         ]
         facts = f"{self._identity}\n{shaping}\n{_structure(graph)}"
         self._facts = hashlib.sha256(facts.encode()).digest()  # for the text may be long
-        learned = self._learned().items()
+        learned = self._recall_texts().items()
         self.refusals = {int(node): Refusal("compile_failed", text) for node, text in learned}
         _warn_of_learned(self.refusals)
         for node in graph.nodes:
@@ -106,10 +106,10 @@ class Filters:
     def learn(self, nodes: Sequence[int], text: str) -> None:
         """Learn that nodes make builds fail."""
         self.refusals.update(dict.fromkeys(nodes, Refusal("compile_failed", text)))
-        known = {**self._learned(), **{str(node): text for node in nodes}}
+        known = {**self._recall_texts(), **{str(node): text for node in nodes}}
         _LEARNED.put(self._facts, known, self._folder)
 
-    def _learned(self) -> Mapping[str, str]:
+    def _recall_texts(self) -> Mapping[str, str]:
         return _LEARNED.recall(self._facts, lambda: Passing({}), self._folder)
 
 

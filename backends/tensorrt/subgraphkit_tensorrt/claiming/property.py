@@ -77,14 +77,14 @@ class TensorRTProperty(SubgraphProperty):
         except CompileError as error:
             if error.code not in _BUILDING or fault_of_machine(error.context.get("lines", ())):
                 raise
-            raise self._unsupported(subgraph, error) from error
+            raise self._refusal_of(subgraph, error) from error
 
     def finish(self, partitioning: PartitionSummary, context: BindContext[Options]) -> None:
         """Let go of the builder that answered."""
         del partitioning, context
         self.filters.release_builder()
 
-    def _unsupported(self, subgraph: Subgraph, error: CompileError) -> Unsupported:
+    def _refusal_of(self, subgraph: Subgraph, error: CompileError) -> Unsupported:
         filters = self.filters
         inside = frozenset(subgraph.nodes)
         depth = 1 + max((depth for nodes, depth in filters.failures if inside <= nodes), default=0)

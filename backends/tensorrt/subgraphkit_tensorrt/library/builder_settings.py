@@ -65,18 +65,18 @@ def put(config: Any, attribute: str, value: Any, option: str) -> None:
         try:
             setattr(config, attribute, value)
         except TypeError as error:
-            raise _ignored(
+            raise _setting_error(
                 f"this library does not take {option}={value}", " ".join(str(error).split())
             ) from error
     found = getattr(config, attribute)
     if found != value or any("unsupported" in line for line in lines):
-        raise _ignored(
+        raise _setting_error(
             f"this library does not take {option}={getattr(value, 'name', value)}",
             f"It said:\n{tail(lines)}" if lines else f"It made {found} of it.",
         )
 
 
-def _ignored(problem: str, hint: str) -> CompileError:
+def _setting_error(problem: str, hint: str) -> CompileError:
     return CompileError("SGK173", f"backend 'tensorrt': {problem}", backend="tensorrt", hint=hint)
 
 
@@ -107,9 +107,9 @@ def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> Setti
     if owner == _PROPERTY:
         return owner, name, _of_property(trt, name, value)
     if owner == _POOL and (not isinstance(value, int) or isinstance(value, bool)):
-        raise _mistyped(name, value, "a number of bytes")
+        raise _wrong_type(name, value, "a number of bytes")
     if owner != _POOL and value not in {0, 1}:  # so text says it as well
-        raise _mistyped(name, value, "true or false")
+        raise _wrong_type(name, value, "true or false")
     return owner, name, value if owner == _POOL else bool(value)
 
 
@@ -121,10 +121,10 @@ def _of_property(trt: Any, name: str, value: Any) -> Any:
     if members is None:
         return value
     if str(value) not in members:
-        raise _mistyped(name, value, f"one of {', '.join(members)}")
+        raise _wrong_type(name, value, f"one of {', '.join(members)}")
     return members[str(value)]
 
 
-def _mistyped(name: str, value: Any, expected: str) -> OptionError:
+def _wrong_type(name: str, value: Any, expected: str) -> OptionError:
     problem = f"gives {name} the value {value!r}, expected {expected}"
     return unusable("SGK111", "builder", problem, "")

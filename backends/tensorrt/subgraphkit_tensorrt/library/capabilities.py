@@ -29,7 +29,7 @@ _RTX_GENERATION: Final = (11, 0)
 """The release of TensorRT whose behaviour TensorRT for RTX 1.x shares."""
 
 
-def _named(name: str) -> Any:
+def _field_of(name: str) -> Any:
     """Declare a field: whether a class has a member, or the names of an enumeration, if any."""
     return field(default=False if "." in name else frozenset(), metadata={_NAME: name})
 
@@ -49,13 +49,13 @@ class Capabilities:
     flavour: str
     version: str
     generation: tuple[int, ...]
-    load_initializer: bool = _named("OnnxParser.load_initializer")
-    runtime_config: bool = _named("ICudaEngine.create_runtime_config")
-    cuda_graph_strategy: bool = _named("IRuntimeConfig.cuda_graph_strategy")
-    engine_stat: bool = _named("ICudaEngine.get_engine_stat")
-    plugins: bool = _named("INetworkDefinition.add_plugin_v3")
-    preview_features: frozenset[str] = _named("PreviewFeature")
-    gpus: frozenset[str] = _named("ComputeCapability")
+    load_initializer: bool = _field_of("OnnxParser.load_initializer")
+    runtime_config: bool = _field_of("ICudaEngine.create_runtime_config")
+    cuda_graph_strategy: bool = _field_of("IRuntimeConfig.cuda_graph_strategy")
+    engine_stat: bool = _field_of("ICudaEngine.get_engine_stat")
+    plugins: bool = _field_of("INetworkDefinition.add_plugin_v3")
+    preview_features: frozenset[str] = _field_of("PreviewFeature")
+    gpus: frozenset[str] = _field_of("ComputeCapability")
 
     @classmethod
     def of(cls, trt: Any, flavour: str) -> "Capabilities":

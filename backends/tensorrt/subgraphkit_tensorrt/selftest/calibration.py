@@ -48,7 +48,7 @@ ASSUMPTIONS: Final[list[Assumption]] = []
 _Attempt = TypeVar("_Attempt", bound=Callable[..., Any])
 
 
-def _assumed(text: str, expected: Any, on_double: Any = None) -> Callable[[_Attempt], _Attempt]:
+def _assume(text: str, expected: Any, on_double: Any = None) -> Callable[[_Attempt], _Attempt]:
     def add(attempt: _Attempt) -> _Attempt:
         ASSUMPTIONS.append(Assumption(text, attempt, expected, on_double))
         return attempt
@@ -72,7 +72,7 @@ def deviations(cuda: Cuda) -> tuple[list[str], list[str]]:
     return wrong, stricter
 
 
-def _recorded(
+def _record_work(
     cuda: Cuda, inside: Callable[[Any], Any], mode: int = _THREAD_LOCAL, flags: int = _NON_BLOCKING
 ) -> tuple[Any, int]:
     """Return what is done while a stream is recorded, and how the recording ends."""
@@ -105,47 +105,47 @@ def _take(cuda: Cuda, nbytes: int = _NBYTES) -> int:
     return status
 
 
-@_assumed("an error is told once more and then forgotten", (2, 2, 0))
+@_assume("an error is told once more and then forgotten", (2, 2, 0))
 def _forgets(cuda: Cuda) -> Any:
     status = _take(cuda, _TOO_MUCH)
     return status, cuda.status("cudaGetLastError"), cuda.status("cudaGetLastError")
 
 
-@_assumed("nobody waits for a stream that is recorded", _LOST)
+@_assume("nobody waits for a stream that is recorded", _LOST)
 def _waits_inside(cuda: Cuda) -> Any:
-    return _recorded(cuda, lambda stream: cuda.status("cudaStreamSynchronize", stream))
+    return _record_work(cuda, lambda stream: cuda.status("cudaStreamSynchronize", stream))
 
 
-@_assumed("who records takes no memory", _LOST)
+@_assume("who records takes no memory", _LOST)
 def _takes_inside(cuda: Cuda) -> Any:
-    return _recorded(cuda, lambda _: _take(cuda))
+    return _record_work(cuda, lambda _: _take(cuda))
 
 
-@_assumed("another thread does, where each records for itself", (0, 0))
+@_assume("another thread does, where each records for itself", (0, 0))
 def _takes_elsewhere(cuda: Cuda, mode: int = _THREAD_LOCAL) -> Any:
-    return _recorded(cuda, lambda _: _elsewhere(lambda: _take(cuda)), mode)
+    return _record_work(cuda, lambda _: _elsewhere(lambda: _take(cuda)), mode)
 
 
-@_assumed("and does not, where one records for all", _LOST)
+@_assume("and does not, where one records for all", _LOST)
 def _takes_beside_all(cuda: Cuda) -> Any:
     return _takes_elsewhere(cuda, _GLOBAL)
 
 
-@_assumed("who records frees no pinned memory", _LOST)
+@_assume("who records frees no pinned memory", _LOST)
 def _frees_pinned(cuda: Cuda) -> Any:
     block = cuda.allocate_pinned(_NBYTES)
-    found = _recorded(cuda, lambda _: cuda.status("cudaFreeHost", ctypes.c_void_p(block)))
+    found = _record_work(cuda, lambda _: cuda.status("cudaFreeHost", ctypes.c_void_p(block)))
     if found[0]:
         cuda.free_pinned(block)
     return found
 
 
-@_assumed("who waits for the device spoils what others record", _LOST)
+@_assume("who waits for the device spoils what others record", _LOST)
 def _waits_elsewhere(cuda: Cuda) -> Any:
-    return _recorded(cuda, lambda _: _elsewhere(lambda: cuda.status("cudaDeviceSynchronize")))
+    return _record_work(cuda, lambda _: _elsewhere(lambda: cuda.status("cudaDeviceSynchronize")))
 
 
-@_assumed("work on the default stream spoils the recording of one that minds it", _SPOILED)
+@_assume("work on the default stream spoils the recording of one that minds it", _SPOILED)
 def _default_meanwhile(cuda: Cuda, flags: int = _BLOCKING) -> int:
     block = cuda.allocate(_NBYTES)
 
@@ -153,13 +153,13 @@ def _default_meanwhile(cuda: Cuda, flags: int = _BLOCKING) -> int:
         with suppress(Exception):
             cuda.upload(block, _PATTERN.ctypes.data, _NBYTES, 0)
 
-    _, ended = _recorded(cuda, copy, flags=flags)
+    _, ended = _record_work(cuda, copy, flags=flags)
     cuda.wait_for_stream(0)
     cuda.free(block)
     return ended
 
 
-@_assumed("and not that of one that lets it be", 0)
+@_assume("and not that of one that lets it be", 0)
 def _default_beside(cuda: Cuda) -> int:
     return _default_meanwhile(cuda, _NON_BLOCKING)
 
@@ -187,7 +187,7 @@ def _arrives(cuda: Cuda, through: Callable[[int, int, int, int], None]) -> str:
     return _SAME if is_same else _OTHER
 
 
-@_assumed("an event orders two streams, though it is destroyed", _SAME)
+@_assume("an event orders two streams, though it is destroyed", _SAME)
 def _by_event(cuda: Cuda) -> str:
     def through(first: int, second: int, one: int, two: int) -> None:
         cuda.order(one, two)  # whose event is destroyed at once
@@ -196,7 +196,7 @@ def _by_event(cuda: Cuda) -> str:
     return _arrives(cuda, through)
 
 
-@_assumed("a graph is launched on another stream than it was recorded on", _SAME)
+@_assume("a graph is launched on another stream than it was recorded on", _SAME)
 def _by_graph(cuda: Cuda) -> str:
     def through(first: int, second: int, one: int, two: int) -> None:
         graph = cuda.record_graph(lambda stream: cuda.copy(second, first, _NBYTES, stream))
@@ -208,7 +208,7 @@ def _by_graph(cuda: Cuda) -> str:
     return _arrives(cuda, through)
 
 
-@_assumed("a stream that is destroyed does what is on it", _SAME)
+@_assume("a stream that is destroyed does what is on it", _SAME)
 def _by_lost_stream(cuda: Cuda) -> str:
     def through(first: int, second: int, one: int, two: int) -> None:
         cuda.copy(second, first, _NBYTES, one)
@@ -218,7 +218,7 @@ def _by_lost_stream(cuda: Cuda) -> str:
     return _arrives(cuda, through)
 
 
-@_assumed("a copy from pageable memory has read it when the call returns", _SAME, _OTHER)
+@_assume("a copy from pageable memory has read it when the call returns", _SAME, _OTHER)
 def _from_pageable(cuda: Cuda) -> str:
     source = _PATTERN.copy()
 
@@ -229,7 +229,7 @@ def _from_pageable(cuda: Cuda) -> str:
     return _arrives(cuda, through)
 
 
-@_assumed("a pool gives memory again, keeps it over a wait, and not when it is trimmed", _POOLED)
+@_assume("a pool gives memory again, keeps it over a wait, and not when it is trimmed", _POOLED)
 def _pool(cuda: Cuda) -> Any:
     pool = cuda.create_pool(0, _KEPT)
     if not pool:  # nor anything to assume of them
@@ -251,7 +251,7 @@ def _pool(cuda: Cuda) -> Any:
     return found
 
 
-@_assumed("the current device is each thread's own", (0, 0))
+@_assume("the current device is each thread's own", (0, 0))
 def _device_of_thread(cuda: Cuda) -> Any:
     with cuda.on(0):
         _elsewhere(lambda: cuda.set_device(0))
