@@ -46,10 +46,13 @@ class RegionFallback:
         self._subgraph, self._compile, self._reason = subgraph, compile_region, reason
         self._lock = Lock()
         self._operator: SubgraphOperator | None = None
-        least = _least_sizes(subgraph.members) if self.has_open(_POOLS) else []
+        members = subgraph.members if self.has_open(_POOLS) else ()
+        needed = _least_sizes(members)
         self._short: list[tuple[int, int, int]] = []
-        for place, type_ in enumerate(subgraph.input_types if least else ()):
-            open_axes = [not isinstance(one, int) for one in getattr(type_, "shape", None) or ()]
+        for place, name in enumerate(subgraph.inputs if members else ()):
+            several = [needed[node.id] for node in members if name in node.inputs]
+            least = [max(sizes) for sizes in zip_longest(*several, fillvalue=1)]
+            open_axes = [not isinstance(one, int) for one in subgraph.graph.shape(name) or ()]
             for behind, (size, is_open) in enumerate(zip(least, open_axes[:0:-1], strict=False), 1):
                 self._short += [(place, -behind, size)] if is_open and size > 1 else []
 
@@ -143,8 +146,8 @@ class RegionFallback:
         return operator
 
 
-def _least_sizes(nodes: Sequence[Node]) -> list[int]:
-    """Return how long axes have to be, the last first, for windows in a row to find room."""
+def _least_sizes(nodes: Sequence[Node]) -> dict[int, list[int]]:
+    """Return how long axes that nodes read have to be, the last first, for windows behind."""
     found: dict[int, list[int]] = {}
     for node in reversed(nodes):
         several = [found.get(one.id, []) for one in node.consumers()]
@@ -163,7 +166,7 @@ def _least_sizes(nodes: Sequence[Node]) -> list[int]:
             ]
             least = [max(sizes) for sizes in zip_longest(least, rooms, fillvalue=1)]
         found[node.id] = least
-    return [max(sizes) for sizes in zip_longest(*found.values(), fillvalue=1)]
+    return found
 
 
 def _is_open(node: Node) -> bool:
