@@ -111,11 +111,11 @@ class IreeProperty(sk.SubgraphProperty):
         graph, found = subgraph.graph, []
         for node in subgraph.members:
 
-            def compiled(node: sk.Node = node) -> str:
+            def compile_alone(node: sk.Node = node) -> str:
                 alone = make_subgraph(graph, [node.id], "iree").to_model(weights="outside")
                 return the_compiler.compile(alone, flags, context).problem
 
             question = f"{versions()}\n{flags}\n{node_key(node, graph.types.get)}"
-            if _COMPILED.recall(question, compiled, context.kept_folder()):
+            if _COMPILED.recall(question, compile_alone, context.kept_folder()):
                 found.append(node.id)
         return found if len(found) < len(subgraph.members) else []

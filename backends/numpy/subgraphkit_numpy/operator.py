@@ -118,7 +118,7 @@ class NumpyOperator(SubgraphOperator):
     def profiled(self, record: Callable[[InnerTime], object]) -> "NumpyOperator":
         """Return the same program with a clock around every call."""
         twin = copy(self)
-        twin._program = self._program.clocked(record)  # noqa: SLF001 (its own)
+        twin._program = self._program.with_clock(record)  # noqa: SLF001 (its own)
         twin._function = twin._program.function  # noqa: SLF001 (its own)
         return twin
 

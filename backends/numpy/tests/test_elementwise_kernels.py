@@ -10,7 +10,7 @@ import pytest
 from subgraphkit_numpy import parallel
 from subgraphkit_numpy.kernels import elementwise, rows
 from subgraphkit_numpy.kernels.arithmetic import POWERS
-from subgraphkit_numpy.kernels.elementwise import blocked
+from subgraphkit_numpy.kernels.elementwise import in_blocks
 
 BLOCKS: dict[str, elementwise.Block] = {
     "clip": elementwise.clip(-0.5, 0.7),
@@ -140,7 +140,7 @@ def test_layout_and_place_do_not_show(name):
     x = np.random.default_rng(0).standard_normal((5, 70, 301)).astype(np.float32)
     wanted = applied(BLOCKS[name], x)
     for laid_out in layouts(x):
-        np.testing.assert_array_equal(blocked(BLOCKS[name], laid_out), wanted)
+        np.testing.assert_array_equal(in_blocks(BLOCKS[name], laid_out), wanted)
         view = laid_out.view()
         BLOCKS[name](laid_out, view)
         np.testing.assert_array_equal(laid_out, wanted)

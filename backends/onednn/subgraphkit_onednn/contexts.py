@@ -119,7 +119,7 @@ class RunContext:
         execute, wait = self._execute, self._stream.wait
         by_address = {step.partition.pointer.value: step for step in steps}
 
-        def timed(pointer: ctypes.c_void_p, *arguments: Any) -> int:
+        def run_timed(pointer: ctypes.c_void_p, *arguments: Any) -> int:
             started = time.perf_counter()
             status: int = execute(pointer, *arguments)
             wait()
@@ -128,7 +128,7 @@ class RunContext:
             record(InnerTime(" + ".join(step.operations), seconds, step.nodes, started))
             return status
 
-        self._execute = timed
+        self._execute = run_timed
 
     def _edge_tensors(self, numbers: Sequence[int | None]) -> list[tuple[ctypes.c_void_p, int]]:
         """Return the tensors that take an address at every run, with the place it comes from."""

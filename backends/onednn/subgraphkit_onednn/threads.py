@@ -20,12 +20,12 @@ class _Process:
     was_forked = False
 
     @classmethod
-    def forked(cls) -> None:
+    def note_fork(cls) -> None:
         cls.was_forked = cls.has_computed
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Process.forked)
+    os.register_at_fork(after_in_child=_Process.note_fork)
 
 
 class Threads:

@@ -117,7 +117,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             session,
             _types(claims, subgraph.inputs),
             _types(claims, subgraph.outputs),
-            weights.kept(),
+            weights.to_hold(),
             settings,
             facts=_facts(session, subgraph, settings, profiling=bool(prefix)),
             profiled=partial(ProfiledOperator, partial(self._open, subgraph, context), subgraph),

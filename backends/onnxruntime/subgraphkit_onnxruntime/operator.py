@@ -30,7 +30,7 @@ from subgraphkit_onnxruntime.tensors import (
     device_of,
     is_on_device,
     is_plain,
-    taken,
+    value_over,
 )
 from subgraphkit_onnxruntime.weights import HandedWeights
 
@@ -225,7 +225,7 @@ class _Bound:
             return array
         self._known.pop(name, None)
         if self._device != HOST and is_on_device(array):
-            bind(name, taken(array, name, type_, settings))
+            bind(name, value_over(array, name, type_, settings))
             return array
         value, held = as_ort_value(np.asarray(array))
         bind(name, value)

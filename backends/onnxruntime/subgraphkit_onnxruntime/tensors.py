@@ -109,7 +109,7 @@ class _Ready:
         return self._array.__dlpack__(stream=self._stream)
 
 
-def taken(value: Any, name: str, type_: ValueType, settings: SessionSettings) -> Any:
+def value_over(value: Any, name: str, type_: ValueType, settings: SessionSettings) -> Any:
     """Return an ``OrtValue`` over the memory of an array on the device.
 
     Raises:

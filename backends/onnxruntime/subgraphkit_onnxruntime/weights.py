@@ -94,7 +94,7 @@ class HandedWeights:
             for name, value in zip(self.arrays, self.values, strict=True):
                 options.add_initializer(name, value)
 
-    def kept(self) -> "HandedWeights":
+    def to_hold(self) -> "HandedWeights":
         """Return what is to be held once the session is open: nothing, where it has copies."""
         return HandedWeights({}) if are_copied() else self
 

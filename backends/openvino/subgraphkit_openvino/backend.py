@@ -99,7 +99,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region; Unsupported if the device does not run a node."""
-        imported = self._questions.imported(subgraph) if self._questions is not None else None
+        imported = self._questions.take_model(subgraph) if self._questions is not None else None
         try:
             return compile_subgraph(subgraph, self._options, context, imported)
         except CompileError as error:
@@ -136,7 +136,7 @@ class OpenVINOBackend(Backend[Options]):
             devices = library.devices()
             able = library.core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
         except Exception as error:  # noqa: BLE001 (whatever is wrong, a probe tells it)
-            problem = f"OpenVINO cannot be used: {library.said(error)}"
+            problem = f"OpenVINO cannot be used: {library.words(error)}"
             return _unusable(problem, "pip install --force-reinstall openvino", versions)
         shorter = tuple(word for name, word in _SHORTER.items() if name in able)
         return ProbeResult(available=True, devices=devices, versions=versions, precisions=shorter)

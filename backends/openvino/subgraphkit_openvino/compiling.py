@@ -15,8 +15,8 @@ from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.guarding import Fallback, Guard
 from subgraphkit_openvino.importing import import_model, number_nodes, write_model
 from subgraphkit_openvino.integers import WholeNumbers
-from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlocked
-from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, opened
+from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlock
+from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, open_seal
 from subgraphkit_openvino.reductions import mend_reductions
 from subgraphkit_openvino.rewrites import REWRITES
 
@@ -94,7 +94,7 @@ def compile_subgraph(
         counted = _counting(subgraph, options, context)
         return OpenVINOOperator(compiled, subgraph, guard, held, counted=counted)
     except Exception as error:
-        raise _failure(subgraph, f"could not be compiled: {library.said(error)}") from error
+        raise _failure(subgraph, f"could not be compiled: {library.words(error)}") from error
 
 
 def _model_of(subgraph: Subgraph, *, is_numbered: bool = False) -> tuple[Any, tuple[Any, ...]]:
@@ -154,8 +154,8 @@ def restore(
 ) -> OpenVINOOperator:
     """Restore a serialized operator; CompileError (SGK130) if damaged or not of here."""
     try:
-        exported = np.frombuffer(opened(blob), np.uint8)
-        tensor = tensor_over(unlocked(exported))
+        exported = np.frombuffer(open_seal(blob), np.uint8)
+        tensor = tensor_over(unlock(exported))
         settings = _settings(subgraph, options, context)
         compiled = library.core().import_model(tensor, options.device, settings)
         _check_edge(compiled, subgraph)
@@ -163,7 +163,7 @@ def restore(
         counted = _counting(subgraph, options, context)
         return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob, counted)
     except Exception as error:
-        raise _failure(subgraph, f"cannot be restored: {library.said(error)}") from error
+        raise _failure(subgraph, f"cannot be restored: {library.words(error)}") from error
 
 
 def _check_edge(compiled: Any, subgraph: Subgraph) -> None:

@@ -107,7 +107,7 @@ def open_axis(node: Node) -> str:
     return next((size for size in sizes if isinstance(size, str)), "")
 
 
-def counted(graph: BoundGraph) -> set[str]:
+def summed_values(graph: BoundGraph) -> set[str]:
     """Return the values whose numbers CumSum adds up."""
     sums = (node for node in graph.nodes if node.op_type == "CumSum" and not node.domain)
     return {source(node, (), 0) for node in sums}

@@ -22,12 +22,12 @@ from subgraphkit_openvino.indices import (
     INDICES,
     OPEN,
     UNCHECKED,
-    counted,
     index_limits,
     index_problem,
     open_axis,
     reach,
     source,
+    summed_values,
 )
 
 _WHOLE: Final = frozenset(one for one in DataType if one.is_native and one.numpy.kind in "iu")
@@ -107,7 +107,7 @@ class WholeNumbers:
         if given is None:
             fed = (*graph.inputs, *graph.defaults)
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
-            given |= dict.fromkeys(counted(graph) & given.keys(), _MASK)
+            given |= dict.fromkeys(summed_values(graph) & given.keys(), _MASK)
         elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
         self._bounds = integer_bounds(graph, given=elsewhere, longest=_EXACT)
         self._leaving = _leaving(graph)

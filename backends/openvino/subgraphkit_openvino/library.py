@@ -167,7 +167,7 @@ def check_device(name: str) -> None:
         )
 
 
-def said(error: Exception) -> str:
+def words(error: Exception) -> str:
     """Return what OpenVINO meant to say: its message without source files and boilerplate."""
     text = _FAILED_CHECK.sub("", str(error))
     lines = (line.strip() for line in text.splitlines())

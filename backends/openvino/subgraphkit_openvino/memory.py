@@ -73,10 +73,10 @@ def shared_constant(array: npt.NDArray[Any]) -> Any:
     insists on a writeable one. So it is shown the same memory without the mark.
     """
     openvino = library.runtime()
-    return openvino.op.Constant(tensor_over(unlocked(array)), shared_memory=True).output(0)
+    return openvino.op.Constant(tensor_over(unlock(array)), shared_memory=True).output(0)
 
 
-def unlocked(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def unlock(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the memory of a contiguous array as a writeable array, for readers only."""
     if array.flags.writeable or not array.nbytes:
         return array

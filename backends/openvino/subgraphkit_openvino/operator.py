@@ -100,7 +100,7 @@ class OpenVINOOperator(SubgraphOperator):
             else:
                 made = self._infer(request, feeds, False, False)  # noqa: FBT003 (by position only)
                 results = [
-                    result.typed(array)
+                    result.as_declared(array)
                     for result, array in zip(self._results, made.values(), strict=True)
                 ]
         except Exception as error:
@@ -114,7 +114,7 @@ class OpenVINOOperator(SubgraphOperator):
     def serialize(self) -> bytes:
         """Return the compiled model with its weights, sealed with a checksum."""
         # OpenVINO cannot read what it exports of a model that was imported itself.
-        return bytes(self._stored) or sealed(self._compiled)
+        return bytes(self._stored) or seal_model(self._compiled)
 
     def info(self) -> Mapping[str, Any]:
         """Return device, precision, streams, threads (pinned or not) and how many layers run."""
@@ -162,7 +162,7 @@ class OpenVINOOperator(SubgraphOperator):
             arrays.append(array)
         seen = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)
         return [
-            result.typed(view.copy()) if array is None else array
+            result.as_declared(view.copy()) if array is None else array
             for result, array, view in zip(self._results, arrays, seen, strict=True)
         ]
 
@@ -174,7 +174,7 @@ class OpenVINOOperator(SubgraphOperator):
             return None
 
     def _failure_of(self, error: Exception) -> ExecutionError:
-        said = library.said(error)
+        said = library.words(error)
         failure = ExecutionError(
             "SGK131",
             f"subgraph {self._subgraph.id!r} failed while running: {said}",
@@ -284,7 +284,7 @@ class _Result:
         self._misses_ones = is_sized and made is not None and not known
         self._seen_as_other = self.dtype.isbuiltin != 1
 
-    def typed(self, array: Any) -> Any:
+    def as_declared(self, array: Any) -> Any:
         """Return an array of OpenVINO with the dtype and the axes that ONNX gives it."""
         if self._misses_ones and _without_ones(array.shape) == _without_ones(self._sizes):
             array = array.reshape(self._sizes)
@@ -304,7 +304,7 @@ def _without_ones(shape: Sequence[int]) -> list[int]:
     return [length for length in shape if length != 1]
 
 
-def sealed(compiled: Any) -> bytes:
+def seal_model(compiled: Any) -> bytes:
     """Return an exported model behind a header with a checksum.
 
     OpenVINO does not notice damaged weights, and may crash on other damage.
@@ -318,8 +318,8 @@ def sealed(compiled: Any) -> bytes:
     return stream.getvalue()
 
 
-def opened(blob: bytes | memoryview) -> memoryview:
-    """Return the exported model inside what ``sealed`` made; ValueError if damaged or other."""
+def open_seal(blob: bytes | memoryview) -> memoryview:
+    """Return the exported model inside what ``seal_model`` made; ValueError if damaged or other."""
     if len(blob) < _HEADER.size:
         raise ValueError("it is too short")
     seal, checksum = _HEADER.unpack_from(blob)

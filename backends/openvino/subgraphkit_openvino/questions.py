@@ -64,7 +64,7 @@ class Questions:
         self._held.clear()
         return refused
 
-    def imported(self, subgraph: Subgraph) -> tuple[Any, tuple[Any, ...]] | None:
+    def take_model(self, subgraph: Subgraph) -> tuple[Any, tuple[Any, ...]] | None:
         """Return the model of a region that was asked about as it is, and what that refers to.
 
         Only once, because it is to be changed: whatever was imported is let go.
@@ -156,7 +156,7 @@ class Questions:
             model = import_model(write_model(subgraph))
             runs = self._query(model)
         except Exception as error:  # noqa: BLE001 (its errors have no base class of their own)
-            refusal = Refusal("op_unsupported", f"OpenVINO's importer says: {library.said(error)}")
+            refusal = Refusal("op_unsupported", f"OpenVINO's importer says: {library.words(error)}")
             return Passing(refusal) if is_machine_fault(error) else refusal
         return self._judge_ops(model.get_ops(), runs)
 

@@ -98,7 +98,7 @@ def test_shapes_that_nobody_gave_are_known_at_the_first_run():
 
 def test_a_range_grows_to_cover_another():
     small, large = InputRange((2, 4), (2, 4), (2, 4)), InputRange((1, 8), (1, 8), (1, 8))
-    grown = small.widened(large)
+    grown = small.cover(large)
     assert grown == InputRange((1, 4), (1, 8), (2, 8))
     assert grown.covers((2, 8))
     assert not grown.covers((3, 8))

@@ -176,7 +176,7 @@ def test_what_is_missing_or_wrong_is_not_green(placed, monkeypatch, check, chang
 @pytest.mark.parametrize("double", ["rtx-1.7.1"], indirect=True)
 def test_what_a_library_leaves_to_others_is_not_taken_for_tried(placed):
     with pytest.raises(computing.NotAvailable, match="TensorRT for RTX has no NonZero"):
-        computing.agreed((double_road.PICKED, ()), (16,))(Bench(placed))
+        computing.agreement((double_road.PICKED, ()), (16,))(Bench(placed))
 
 
 def test_without_a_device_every_check_says_what_it_lacks(monkeypatch):

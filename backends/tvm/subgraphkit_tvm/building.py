@@ -6,7 +6,7 @@ from typing import Any, Final
 from subgraphkit.logs import logger_of
 from subgraphkit_tvm.importing import RelaxRegion
 from subgraphkit_tvm.library import host_target, quiet, tvm
-from subgraphkit_tvm.scheduling import scheduled
+from subgraphkit_tvm.scheduling import arrange_loops
 from subgraphkit_tvm.shared_library import link, load_library
 
 MAIN: Final = "main"
@@ -51,7 +51,7 @@ def lower(imported: RelaxRegion) -> Any:
 def build(module: Any) -> Engine:
     """Generate code for this machine; raises whatever TVM does."""
     with quiet():
-        executable = tvm().compile(scheduled(module), host_target())
+        executable = tvm().compile(arrange_loops(module), host_target())
         try:
             library = link(executable)
             return Engine(load_library(library), library)

@@ -21,8 +21,8 @@ from subgraphkit_tvm.importing import (
     ImportRefusedError,
     has_converter,
     import_model,
-    parametrised,
     weight_names,
+    write_region,
 )
 from subgraphkit_tvm.indices import Indices
 from subgraphkit_tvm.library import identity, words_of
@@ -93,7 +93,7 @@ def _ask(subgraph: Subgraph, weights: Sequence[str]) -> list[str] | Passing:
     """Return code and text of a refusal; nothing if TVM compiles the node."""
     if not subgraph.outputs:
         return []  # Nobody reads what the node makes, so nothing of it will be compiled.
-    model = parametrised(subgraph, weights)
+    model = write_region(subgraph, weights)
     names = _normalise(model.graph)
     renamed = tuple(names[name] for name in weights)
     types = zip(subgraph.outputs, subgraph.output_types, strict=True)

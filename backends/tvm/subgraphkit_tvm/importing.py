@@ -59,7 +59,7 @@ def weight_names(subgraph: Subgraph) -> tuple[str, ...]:
 def import_region(subgraph: Subgraph) -> RelaxRegion:
     """Import a region, weights as parameters; ImportRefusedError if a type is not the graph's."""
     weights = weight_names(subgraph)
-    model = parametrised(subgraph, weights)
+    model = write_region(subgraph, weights)
     return import_model(
         model,
         len(subgraph.inputs),
@@ -68,7 +68,7 @@ def import_region(subgraph: Subgraph) -> RelaxRegion:
     )
 
 
-def parametrised(subgraph: Subgraph, weights: Sequence[str]) -> onnx.ModelProto:
+def write_region(subgraph: Subgraph, weights: Sequence[str]) -> onnx.ModelProto:
     """Write a region as ONNX, its weights as inputs after its own."""
     model: onnx.ModelProto = subgraph.to_model(weights="outside")
     graph = model.graph

@@ -40,7 +40,7 @@ class _Axis:
     is_spatial: bool
 
 
-def scheduled(module: Any) -> Any:
+def arrange_loops(module: Any) -> Any:
     """Arrange the loops of every function of a module that nobody has arranged yet."""
     function_type = tvm("tirx").PrimFunc
     changed = {}

@@ -21,7 +21,7 @@ from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
 from subgraphkit_numpy.compiler.lowering import ProgramStep, lower
 from subgraphkit_numpy.kernels.scope import Scope
-from subgraphkit_numpy.kernels.wrapping import copied
+from subgraphkit_numpy.kernels.wrapping import copy_of
 from subgraphkit_numpy.parallel import BlasAlone
 
 _NUMBERS = itertools.count()
@@ -82,7 +82,7 @@ class Program:
         """Return the label of the node that a line of the source computes."""
         return self._labels.get(line)
 
-    def clocked(self, record: Callable[[InnerTime], object]) -> "Program":
+    def with_clock(self, record: Callable[[InnerTime], object]) -> "Program":
         """Return a copy that records the time of every call."""
         twin, names = copy(self), dict(self.inner.__globals__)
         for name, step in zip(self._kernel_names, self.steps, strict=True):
@@ -184,7 +184,7 @@ def _raise_closed(*_: Any) -> tuple[Any, ...]:
 def clone(value: Any) -> Any:
     """Return a writable copy of a value."""
     if isinstance(value, np.ndarray):
-        return copied(value)
+        return copy_of(value)
     return [clone(element) for element in value] if isinstance(value, list) else value
 
 
@@ -199,7 +199,7 @@ def detach(value: Any, *owners: Any) -> Any:
         return value
     flags = value.flags
     if not flags.writeable or not flags.c_contiguous or _shares(value, owners):
-        return copied(value)
+        return copy_of(value)
     return value
 
 

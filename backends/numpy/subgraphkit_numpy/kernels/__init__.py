@@ -17,7 +17,7 @@ from subgraphkit_numpy.kernels.element_types import (
     refused_reduction,
     refused_type,
 )
-from subgraphkit_numpy.kernels.limits import MISJUDGED, limited
+from subgraphkit_numpy.kernels.limits import MISJUDGED, limit_entry
 from subgraphkit_numpy.kernels.microsoft import is_foreign, opset_of, refused_form
 from subgraphkit_numpy.kernels.reference import missing_operator, reference_entry
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel, Known, Same, as_kernel, find
@@ -61,4 +61,4 @@ def _implementation(
     if refusal is not None:
         return refusal
     entry = find(domain, op_type, opset) or reference_entry(domain, op_type, opset)
-    return limited(op_type, entry) if isinstance(entry, Implementation) else entry
+    return limit_entry(op_type, entry) if isinstance(entry, Implementation) else entry

@@ -15,7 +15,7 @@ from subgraphkit_numpy.kernels.elementwise import Block
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed, in_wide
+from subgraphkit_numpy.kernels.wrapping import in_arrays, in_wide
 
 ACTIVATIONS: Final[Mapping[str, tuple[Callable[..., Block], Mapping[str, float], float]]] = {
     "Celu": (lambda alpha: elementwise.elu(alpha, width=alpha), {"alpha": 1.0}, 0.8),
@@ -67,7 +67,7 @@ def p_relu(site: Site) -> Made:
             slope = slope.reshape(slope.shape + (1,) * (x.ndim - 2))
         return np.where(x < 0, x * slope, x)
 
-    return arrayed(site, compute)
+    return in_arrays(site, compute)
 
 
 @kernel("QuickGelu", domain=MICROSOFT)

@@ -15,7 +15,7 @@ from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
 from subgraphkit_numpy.kernels.elementwise import Block, scratch
 from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import PART, arrayed, legacy_aligned
+from subgraphkit_numpy.kernels.wrapping import PART, in_arrays, legacy_aligned
 
 _BINARY = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "BitwiseAnd": np.bitwise_and,
@@ -28,7 +28,7 @@ _BINARY = {
 @kernel(*_BINARY)
 def binary(site: Site) -> Made:
     """Make a kernel of a ufunc of two arrays; integers wrap around."""
-    return arrayed(site, legacy_aligned(site, _BINARY[site.node.op_type]))
+    return in_arrays(site, legacy_aligned(site, _BINARY[site.node.op_type]))
 
 
 @kernel("Div")
@@ -36,7 +36,7 @@ def div(site: Site) -> Made:
     """Divide; integers truncate towards zero, and a divisor of zero is an error."""
     dtype = site.dtype()
     is_fraction = dtype is not None and dtype.kind not in "iu"
-    return arrayed(site, legacy_aligned(site, np.divide if is_fraction else _divide))
+    return in_arrays(site, legacy_aligned(site, np.divide if is_fraction else _divide))
 
 
 def _divide(a: Array, b: Array) -> Any:
@@ -64,7 +64,7 @@ def mod(site: Site) -> Made:
             _require_divisor(b)
         return remainder(a, b)
 
-    return arrayed(site, compute)
+    return in_arrays(site, compute)
 
 
 def _cube(x: Array, out: Array) -> None:
@@ -102,7 +102,7 @@ def power(site: Site) -> Made:
             site.absorb(1)
             return elementwise_kernel(site, *known)
     function = np.power if is_known and base == exponent else _power_any
-    return arrayed(site, legacy_aligned(site, function))
+    return in_arrays(site, legacy_aligned(site, function))
 
 
 def _power_any(base: Array, exponent: Array) -> Any:
@@ -120,7 +120,7 @@ def _power_any(base: Array, exponent: Array) -> Any:
 def bit_shift(site: Site) -> Made:
     """Shift bits of unsigned integers."""
     left = site.attribute("direction") == "LEFT"
-    return arrayed(site, np.left_shift if left else np.right_shift)
+    return in_arrays(site, np.left_shift if left else np.right_shift)
 
 
 _VARIADIC = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum}
@@ -133,8 +133,8 @@ def variadic(site: Site) -> Made:
     if site.input_count == 1:
         return Same()
     if site.input_count == 2:  # noqa: PLR2004 (two operands)
-        return arrayed(site, function)
-    return arrayed(site, lambda *arrays: reduce(function, arrays))
+        return in_arrays(site, function)
+    return in_arrays(site, lambda *arrays: reduce(function, arrays))
 
 
 @kernel("Mean")
@@ -148,7 +148,7 @@ def mean(site: Site) -> Made:
         total = reduce(np.add, arrays)
         return total / total.dtype.type(count)
 
-    return arrayed(site, compute)
+    return in_arrays(site, compute)
 
 
 @kernel("Clip", until=10)
@@ -194,7 +194,7 @@ def equal(site: Site) -> Made:
     """Compare element by element; strings too."""
     dtype = site.dtype()
     if dtype is not None and dtype.kind != "O":
-        return arrayed(site, legacy_aligned(site, np.equal))
+        return in_arrays(site, legacy_aligned(site, np.equal))
     return _equal_objects
 
 
@@ -226,7 +226,7 @@ def is_inf(site: Site) -> Made:
             found = found & (x < 0)
         return found if negative else found & ~(x < 0)
 
-    return arrayed(site, compute)
+    return in_arrays(site, compute)
 
 
 @kernel("Where")

@@ -16,7 +16,7 @@ from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled, widened
+from subgraphkit_numpy.kernels.wrapping import pad_values, widen
 
 LOWEST: Final = np.finfo(np.float32).min
 """The score of what is not seen."""
@@ -29,7 +29,7 @@ def split_heads(x: Array, heads: int) -> Array:
     return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 
 
-def merged(x: Array) -> Array:
+def merge_heads(x: Array) -> Array:
     """Return (batch, heads, positions, size) as (batch, positions, heads * size)."""
     batch, heads, positions, size = x.shape
     return x.swapaxes(1, 2).reshape(batch, positions, heads * size)
@@ -43,7 +43,7 @@ def _attention_of(
     if bias is not None:
         scores = scores + bias
     weights = rows.in_rows(rows.softmax, scores, scores.shape[-1])
-    return merged(multiply(weights, v)), scores
+    return merge_heads(multiply(weights, v)), scores
 
 
 def scores_of(q: Array, k: Array, scale: float) -> Array:
@@ -68,7 +68,7 @@ def _addend(site: Site, mask: Array | None, bias: Array | None, q: Array, k: Arr
         total = np.where(later, LOWEST, np.float32(0) if total is None else total)
     if bias is None:
         return total
-    return widened(bias) if total is None else total + widened(bias)
+    return widen(bias) if total is None else total + widen(bias)
 
 
 def _seen_keys(mask: Array, batch: int, queries: int, keys: int) -> Array:
@@ -96,9 +96,9 @@ def attention(site: Site) -> Made:
         x: Array, weights: Array, shift: Array | None = None, mask: Array | None = None,
         past: Array | None = None, bias: Array | None = None,
     ) -> Any:  # fmt: skip
-        projected = np.asarray(multiply(widened(x), widened(weights)))
+        projected = np.asarray(multiply(widen(x), widen(weights)))
         if shift is not None:
-            np.add(projected, widened(shift), projected)
+            np.add(projected, widen(shift), projected)
         return attend_projected(site, projected, x.dtype, mask, past, bias)
 
     return Kernel(compute, shares=True)
@@ -115,7 +115,7 @@ def attend_projected(
         cuts = tuple(cut * (projected.shape[-1] // 3) for cut in cuts)
     q, k, v = (split_heads(x, heads) for x in np.split(projected, cuts, -1))
     if past is not None:
-        k, v = (np.concatenate((widened(a), b), 2) for a, b in zip(past, (k, v), strict=True))
+        k, v = (np.concatenate((widen(a), b), 2) for a, b in zip(past, (k, v), strict=True))
     added = _addend(site, mask, bias, q, k)
     y = _attention_of(q, k, v, added, site.attribute("scale", 0.0))[0].astype(dtype, copy=False)
     return y if site.output_count == 1 else (y, np.stack((k, v)).astype(dtype, copy=False))
@@ -128,12 +128,12 @@ def multi_head_attention(site: Site) -> Made:
     count = site.output_count
 
     def compute(*given: Any) -> Any:
-        query, key, value, shift, mask, bias, past_key, past_value = filled(given, 8)
+        query, key, value, shift, mask, bias, past_key, past_value = pad_values(given, 8)
         parts = _split_inputs(query, key, value, heads)
-        q, k, v = (widened(part) for part in _add_shift(parts, shift, key))
+        q, k, v = (widen(part) for part in _add_shift(parts, shift, key))
         if past_key is not None and past_value is not None:
-            k = np.concatenate((widened(past_key), k), 2)
-            v = np.concatenate((widened(past_value), v), 2)
+            k = np.concatenate((widen(past_key), k), 2)
+            v = np.concatenate((widen(past_value), v), 2)
         added = _addend(site, mask, bias, q, k)
         y, scores = _attention_of(q, k, v, added, scale)
         found = (y, k, v, scores)[:count]
@@ -168,7 +168,7 @@ def _add_shift(
     shifts = np.split(shift, (sizes[0], sizes[0] + sizes[1]))
     count = 1 if key is not None and key.ndim == 4 else 3  # noqa: PLR2004 (heads are split)
     added = [
-        np.add(widened(part), widened(one).reshape(1, part.shape[1], 1, -1))
+        np.add(widen(part), widen(one).reshape(1, part.shape[1], 1, -1))
         for part, one in zip(parts[:count], shifts, strict=False)
     ]
     return (*added, *parts[count:])

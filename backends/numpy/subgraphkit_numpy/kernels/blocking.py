@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_numpy.kernels.elementwise import SHARED_NANOSECONDS, Block, blocked
+from subgraphkit_numpy.kernels.elementwise import SHARED_NANOSECONDS, Block, in_blocks
 from subgraphkit_numpy.kernels.registry import Array, Kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import in_wide
@@ -26,7 +26,7 @@ def elementwise_kernel(site: Site, function: Block, nanoseconds: float) -> Kerne
     """
 
     def compute(x: Array, out: Array | None = None) -> Array:
-        return blocked(function, x, out, nanoseconds)
+        return in_blocks(function, x, out, nanoseconds)
 
     def compute_any(x: Array) -> Any:
         return compute(x.reshape(x.shape or 1)).reshape(x.shape)

@@ -61,7 +61,7 @@ def loop(site: Site) -> Made:
             condition, states = results[0], list(results[1 : 1 + carried])
             collected.add(results[1 + carried :])
             iteration += 1
-        return (*states, *collected.stacked((0,) * len(empty)))
+        return (*states, *collected.stack_columns((0,) * len(empty)))
 
     return _single(compute, site.output_count)
 
@@ -91,7 +91,7 @@ class _Collected:
             self._held += value.nbytes
         check_size((self._held,), np.dtype(np.uint8), self._most)
 
-    def stacked(self, axes: Sequence[int]) -> list[Array]:
+    def stack_columns(self, axes: Sequence[int]) -> list[Array]:
         return [
             np.stack(values, axis) if values else np.stack([one], axis).take([], axis)
             for values, one, axis in zip(self.columns, self._empty, axes, strict=True)
@@ -136,7 +136,7 @@ class _Scan:
         for place, backwards in zip(collected.columns, self.out_backwards, strict=True):
             if backwards:
                 place.reverse()
-        return (*states, *collected.stacked(self.out_axes))
+        return (*states, *collected.stack_columns(self.out_axes))
 
 
 @kernel("Scan", since=9, aliases=True)

@@ -17,7 +17,7 @@ from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_shape
-from subgraphkit_numpy.kernels.wrapping import in_wide, is_half, widened
+from subgraphkit_numpy.kernels.wrapping import in_wide, is_half, widen
 from subgraphkit_numpy.parallel import share
 
 _REMEMBERED: Final = 8
@@ -55,7 +55,7 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
     w, b = site.absorb(1, 2)
     assert w is not None  # noqa: S101 (the weights of Conv are not optional)
     if is_half(dtype):
-        wide = convolver(windows, groups, widened(w), None if b is None else widened(b))
+        wide = convolver(windows, groups, widen(w), None if b is None else widen(b))
         return Kernel(in_wide(wide), shares=True)
     shape = site.shape()
     if shape is None:

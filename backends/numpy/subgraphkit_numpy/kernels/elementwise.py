@@ -65,7 +65,7 @@ def scratch(like: Array, place: int = 0) -> Array:
     return buffer[:size].reshape(like.shape)
 
 
-def blocked(function: Block, x: Array, out: Array | None = None, nanoseconds: float = 1.0) -> Array:
+def in_blocks(block: Block, x: Array, out: Array | None = None, nanoseconds: float = 1.0) -> Array:
     """Apply a block function to an array of any size and layout, block by block.
 
     ``out``: Written to and returned if given; may be ``x``, and must not overlap it otherwise.
@@ -75,10 +75,10 @@ def blocked(function: Block, x: Array, out: Array | None = None, nanoseconds: fl
     if out is None:
         out = np.empty_like(x)
     if x.size <= BLOCK:
-        function(x, out)
+        block(x, out)
         return out
     source, target = _flat_views(x, out)
-    do_blocks(partial(_apply, function, source, target), len(source), x.size, nanoseconds)
+    do_blocks(partial(_apply, block, source, target), len(source), x.size, nanoseconds)
     return out
 
 
@@ -101,7 +101,7 @@ def _apply(function: Block, source: Array, target: Array, part: slice) -> None:
     block = source[part]
     if block.size > 2 * BLOCK and block.ndim > 1:
         for inner, outer in zip(block, target[part], strict=True):
-            blocked(function, inner, outer, 0.0)
+            in_blocks(function, inner, outer, 0.0)
     else:
         function(block, target[part])
 

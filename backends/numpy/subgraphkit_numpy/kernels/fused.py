@@ -15,14 +15,14 @@ from subgraphkit_numpy.kernels import elementwise, rows
 from subgraphkit_numpy.kernels.activation import ACTIVATIONS
 from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
 from subgraphkit_numpy.kernels.convolution import convolution
-from subgraphkit_numpy.kernels.elementwise import Block, blocked
+from subgraphkit_numpy.kernels.elementwise import Block, in_blocks
 from subgraphkit_numpy.kernels.matrix import gemm, multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.normalization import rms_normalization
 from subgraphkit_numpy.kernels.pooling import max_pool
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, as_kernel, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled, is_half, widened
+from subgraphkit_numpy.kernels.wrapping import is_half, pad_values, widen
 
 _SUM: Final = 3
 """Which output of a norm is the sum that it normalises."""
@@ -63,8 +63,8 @@ def _apply_block(y: Array, block: Block | None) -> Array:
     if block is None or not y.size:
         return y
     if is_half(y.dtype):
-        return _apply_block(widened(y), block).astype(y.dtype)
-    return blocked(block, y, y, _ACTIVATION_NS)
+        return _apply_block(widen(y), block).astype(y.dtype)
+    return in_blocks(block, y, y, _ACTIVATION_NS)
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def fused_matmul(site: Site) -> Made:
     ]
 
     def compute(a: Array, b: Array) -> Array:
-        left, right = (_turn_axes(widened(x), *flip) for x, flip in zip((a, b), flips, strict=True))
+        left, right = (_turn_axes(widen(x), *flip) for x, flip in zip((a, b), flips, strict=True))
         y = np.asarray(multiply(left, right))
         if alpha != 1.0:
             np.multiply(y, y.dtype.type(alpha), y)
@@ -212,7 +212,7 @@ def bias_gelu(site: Site) -> Made:
         return elementwise_kernel(site, block, _ACTIVATION_NS)
 
     def compute(x: Array, bias: Array) -> Array:
-        y = np.asarray(np.add(widened(x), widened(bias)))
+        y = np.asarray(np.add(widen(x), widen(bias)))
         return _apply_block(y, block).astype(x.dtype, copy=False)
 
     return Kernel(compute, shares=True)
@@ -232,7 +232,7 @@ def simplified_layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array) -> Any:
         axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
-        square = np.square(widened(x)).mean(axes, keepdims=True)
+        square = np.square(widen(x)).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(square + square.dtype.type(epsilon))
         return plain.call(x, scale), inverse.astype(np.float32, copy=False)
 
@@ -252,15 +252,15 @@ def skip_layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, skip: Array, gamma: Array, *shifts: Array | None) -> Any:
         beta, bias = (*((None,) if is_simple else ()), *shifts, None, None)[:2]
-        total = np.add(widened(x), widened(skip))
+        total = np.add(widen(x), widen(skip))
         if bias is not None:
-            np.add(total, widened(bias), total)
+            np.add(total, widen(bias), total)
         out = None if with_sum else total
         if is_simple:
-            y = _rows(rows.rms_normalize, total, out, widened(gamma), epsilon)
+            y = _rows(rows.rms_normalize, total, out, widen(gamma), epsilon)
         else:
-            shift = None if beta is None else widened(beta)
-            y = _rows(rows.layer_normalize, total, out, widened(gamma), shift, epsilon)
+            shift = None if beta is None else widen(beta)
+            y = _rows(rows.layer_normalize, total, out, widen(gamma), shift, epsilon)
         y = y.astype(x.dtype, copy=False)
         if with_sum:
             return y, None, None, total.astype(x.dtype, copy=False)
@@ -274,13 +274,11 @@ def embed_layer_normalization(site: Site) -> Made:
     """Normalise the sum of the embeddings of words, positions and segments; count the mask."""
 
     def compute(*given: Any) -> Any:
-        ids, segments, words, positions, kinds, gamma, beta, mask, places = filled(given, 9)
+        ids, segments, words, positions, kinds, gamma, beta, mask, places = pad_values(given, 9)
         tables = [words, positions] if segments is None else [words, positions, kinds]
         rows_of = rows_looked_up(tables, ids, segments, places)
-        total = sum(map(widened, rows_of[1:]), widened(rows_of[0]))
-        return normalized_embeddings(
-            site, total, (widened(gamma), widened(beta)), mask, words.dtype
-        )
+        total = sum(map(widen, rows_of[1:]), widen(rows_of[0]))
+        return normalized_embeddings(site, total, (widen(gamma), widen(beta)), mask, words.dtype)
 
     return Kernel(compute, shares=True)
 

@@ -26,11 +26,11 @@ from subgraphkit_numpy.kernels.fused import (
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.pooling import window_counts
-from subgraphkit_numpy.kernels.quantization import dequantized, quantized
+from subgraphkit_numpy.kernels.quantization import dequantize, quantize
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import WindowAttributes, pad_spatial
-from subgraphkit_numpy.kernels.wrapping import filled, widened
+from subgraphkit_numpy.kernels.wrapping import pad_values, widen
 
 _BYTE: Final = 255
 _EXACT: Final = 1 << 24
@@ -81,14 +81,14 @@ def q_gemm(site: Site) -> Made:
     factor = _factor(site, 3, 5, flip=bool(site.attribute("transB", 0)))
 
     def compute(*given: Any) -> Array:
-        a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = filled(given, 9)
+        a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = pad_values(given, 9)
         total = _product(a.T if flips else a, a_zero, factor(b, b_zero))
         if c is not None:
             np.add(total, c, total)
         scale = alpha * a_scale.reshape(()) * b_scale.reshape(-1)
         if y_scale is None:
             return np.asarray(total.astype(np.float32) * scale)
-        return quantized(total.astype(np.float32) * (scale / y_scale.reshape(())), y_zero, a.dtype)
+        return quantize(total.astype(np.float32) * (scale / y_scale.reshape(())), y_zero, a.dtype)
 
     return Kernel(compute, shares=True)
 
@@ -99,7 +99,7 @@ def matmul_integer_to_float(site: Site) -> Made:
     factor = _factor(site, 1, 5)
 
     def compute(*given: Any) -> Array:
-        a, b, a_scale, b_scale, a_zero, b_zero, bias = filled(given, 7)
+        a, b, a_scale, b_scale, a_zero, b_zero, bias = pad_values(given, 7)
         total = _product(a, a_zero, factor(b, b_zero))
         return _scale_total(total, a_scale, b_scale, bias).astype(a_scale.dtype, copy=False)
 
@@ -118,7 +118,7 @@ def dynamic_quantize_linear(_site: Site) -> Made:
 
     def compute(x: Array) -> tuple[Array, ...]:
         scale, zero = _range_of(x)
-        return quantized(x / scale, zero), scale, zero
+        return quantize(x / scale, zero), scale, zero
 
     return compute
 
@@ -139,7 +139,7 @@ def dynamic_quantize_matmul(site: Site) -> Made:
 def _dynamic_product(a: Array, b: Array, b_scale: Array, bias: Array | None = None) -> Array:
     """Return the scaled product of numbers, quantised by their own range, and a factor."""
     scale, zero = _range_of(a)
-    return _scale_total(_product(quantized(a / scale, zero), zero, b), scale, b_scale, bias)
+    return _scale_total(_product(quantize(a / scale, zero), zero, b), scale, b_scale, bias)
 
 
 class BytesFactor:
@@ -169,7 +169,7 @@ def q_attention(site: Site) -> Made:
     factor = _factor(site, 1, 7)
 
     def compute(*given: Any) -> Any:
-        x, w, bias, x_scale, w_scale, mask, x_zero, w_zero, past = filled(given, 9)
+        x, w, bias, x_scale, w_scale, mask, x_zero, w_zero, past = pad_values(given, 9)
         total = _product(x, x_zero, factor(w, w_zero))
         return attend_projected(
             site, _scale_total(total, x_scale, w_scale, bias), bias.dtype, mask, past
@@ -187,9 +187,9 @@ def q_embed_layer_normalization(site: Site) -> Made:
         scales, zeros = given[8:13], given[13:18]
         count = 2 if segments is None else 3
         found = rows_looked_up(tables[:count], ids, segments, None)
-        parts = [dequantized(*one) for one in zip(found, scales, zeros, strict=False)]
+        parts = [dequantize(*one) for one in zip(found, scales, zeros, strict=False)]
         total = sum(parts[1:], parts[0])
-        norm = [dequantized(x, scales[place], zeros[place]) for place, x in ((3, gamma), (4, beta))]
+        norm = [dequantize(x, scales[place], zeros[place]) for place, x in ((3, gamma), (4, beta))]
         return normalized_embeddings(site, total, (norm[0], norm[1]), mask, np.dtype(np.float32))
 
     return Kernel(compute, shares=True)
@@ -209,7 +209,7 @@ def mat_mul_integer(site: Site) -> Made:
     factor = _factor(site, 1, 3)
 
     def compute(*given: Any) -> Array:
-        a, b, a_zero, b_zero = filled(given, 4)
+        a, b, a_zero, b_zero = pad_values(given, 4)
         is_of_rows = a_zero is not None and a.ndim > 1
         total = _product(a, _rows(a_zero) if is_of_rows else a_zero, factor(b, b_zero))
         return total.astype(np.int64).astype(np.int32)
@@ -228,7 +228,7 @@ def q_linear_mat_mul(_site: Site) -> Made:
         wide = np.float32 if y_scale.dtype.itemsize < 4 else y_scale.dtype  # noqa: PLR2004 (bytes)
         scales = (_rows(a_scale).astype(wide), b_scale.astype(wide), _rows(y_scale).astype(wide))
         y = total.astype(wide) * (scales[0] * scales[1] / scales[2])
-        return quantized(y, _rows(y_zero))
+        return quantize(y, _rows(y_zero))
 
     return compute
 
@@ -255,7 +255,7 @@ def conv_integer(site: Site) -> Made:
     convolve = _convolution(site, 1, 3)
 
     def compute(*given: Any) -> Array:
-        x, w, x_zero, w_zero = filled(given, 4)
+        x, w, x_zero, w_zero = pad_values(given, 4)
         return convolve(x, x_zero, w, w_zero).astype(np.int64).astype(np.int32)
 
     return Kernel(compute, shares=True)
@@ -268,13 +268,13 @@ def q_linear_conv(site: Site) -> Made:
     convolve = _convolution(site, 3, 5)
 
     def compute(*given: Any) -> Array:
-        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = filled(given, 9)
+        x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias = pad_values(given, 9)
         total = convolve(x, x_zero, w, w_zero)
         rest = (-1,) + (1,) * (x.ndim - 2)
         if bias is not None:
             np.add(total, bias.reshape(rest), total)
         scale = x_scale.reshape(()) * w_scale.reshape(-1) / y_scale.reshape(())
-        return quantized(total.astype(np.float32) * scale.reshape(rest), y_zero)
+        return quantize(total.astype(np.float32) * scale.reshape(rest), y_zero)
 
     return Kernel(with_channels_first(site, compute), shares=True)
 
@@ -294,7 +294,7 @@ def q_linear_average_pool(site: Site) -> Made:
         geometry = windows.on(x.shape[2:])
         if geometry.kernel == x.shape[2:] and not geometry.is_padded:
             return _whole_average(x, x_scale, x_zero, y_scale, y_zero)
-        y = dequantized(x, x_scale, x_zero)
+        y = dequantize(x, x_scale, x_zero)
         padded = pad_spatial(y, geometry, 0)
         total = np.zeros((*y.shape[:2], *geometry.out), np.float32)
         for tap in product(*map(range, geometry.kernel)):
@@ -303,7 +303,7 @@ def q_linear_average_pool(site: Site) -> Made:
         count = window_counts(y.shape[2:], geometry, with_padding=with_padding)
         y = total / count.astype(np.float32) / y_scale
         # the one operator that rounds after the zero point was added, which shows in halves
-        return quantized(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
+        return quantize(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
 
     return with_channels_first(site, compute)
 
@@ -323,7 +323,7 @@ def _whole_average(
     if x_zero is not None:
         total = total - count * x_zero.astype(np.int64)
     scale = x_scale / (y_scale * np.float32(count))
-    return quantized(total.astype(np.float32) * scale, y_zero, x.dtype)
+    return quantize(total.astype(np.float32) * scale, y_zero, x.dtype)
 
 
 _PACKED = (2, 4, 8)
@@ -359,9 +359,9 @@ def matmul_n_bits(site: Site) -> Made:
 
 
 def _dequantized_product(a: Array, weights: Array, bias: Array | None) -> Array:
-    y = np.asarray(multiply(widened(a), weights))
+    y = np.asarray(multiply(widen(a), weights))
     if bias is not None:
-        np.add(y, widened(bias), y)
+        np.add(y, widen(bias), y)
     return y.astype(a.dtype, copy=False)
 
 
@@ -377,13 +377,13 @@ def _weights(
     rows, columns, length, bits = sizes
     blocks = -(-rows // length)
     values = _unpack_bits(b, bits).reshape(columns, blocks * length)
-    levels = widened(scales).reshape(columns, blocks)
+    levels = widen(scales).reshape(columns, blocks)
     if zeros is None:
         middle = np.full((columns, blocks), 1 << (bits - 1), np.float32)
     elif zeros.dtype == np.uint8:
         middle = _unpack_bits(zeros.reshape(columns, -1), bits)[:, :blocks]
     else:
-        middle = widened(zeros).reshape(columns, blocks)
+        middle = widen(zeros).reshape(columns, blocks)
     block = np.repeat(np.arange(blocks), length)[:rows] if groups is None else groups[:rows]
     unscaled = values[:, :rows] - middle[:, block]
     return np.ascontiguousarray(np.multiply(unscaled, levels[:, block], dtype=np.float32).T)

@@ -145,7 +145,7 @@ def budget() -> Budget:
     return found
 
 
-def limited(op_type: str, entry: Implementation) -> Implementation:
+def limit_entry(op_type: str, entry: Implementation) -> Implementation:
     """Return an entry whose kernels ask before they make something large, and count it then."""
     return replace(entry, factory=_guard_factory(entry.factory, SIZERS.get(op_type)))
 

@@ -9,7 +9,7 @@ from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
 from subgraphkit_numpy.kernels.elementwise import Block
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed, in_wide, is_half
+from subgraphkit_numpy.kernels.wrapping import in_arrays, in_wide, is_half
 
 _LARGE: Final = 1024
 """Rows of a matrix whose decomposition takes long."""
@@ -38,8 +38,8 @@ def unary(site: Site) -> Made:
     if op_type in _MANY and dtype in FLOATS:
         return elementwise_kernel(site, *_MANY[op_type])
     if dtype is not None and is_half(dtype) and op_type not in _EXACT:
-        return arrayed(site, in_wide(function))
-    return arrayed(site, function)
+        return in_arrays(site, in_wide(function))
+    return in_arrays(site, function)
 
 
 @kernel("Det")

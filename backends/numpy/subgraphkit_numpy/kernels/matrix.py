@@ -7,7 +7,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import arrayed, in_wide, is_half
+from subgraphkit_numpy.kernels.wrapping import in_arrays, in_wide, is_half
 from subgraphkit_numpy.parallel import cut, parts_for, parts_of, share, thread_count
 
 SHARED: Final = 1 << 24
@@ -99,11 +99,11 @@ def matmul(site: Site) -> Made:
     dtype = site.dtype()
     if _is_small(site, -1):
         if dtype is None or is_half(dtype):
-            return arrayed(site, in_wide(multiply))
+            return in_arrays(site, in_wide(multiply))
         # a product cannot be written over one of its factors
-        return Kernel(arrayed(site, np.matmul))
+        return Kernel(in_arrays(site, np.matmul))
     shares = dtype is None or dtype.kind == "f" or is_half(dtype)
-    return Kernel(arrayed(site, in_wide(multiply)), shares=shares)
+    return Kernel(in_arrays(site, in_wide(multiply)), shares=shares)
 
 
 _MATRIX: Final = 2

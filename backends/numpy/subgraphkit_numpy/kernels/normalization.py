@@ -13,7 +13,7 @@ from subgraphkit_numpy.kernels import rows
 from subgraphkit_numpy.kernels.blocking import FLOATS, may_share
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import widened
+from subgraphkit_numpy.kernels.wrapping import widen
 
 
 @kernel("BatchNormalization")
@@ -45,7 +45,7 @@ def _batch_normalize(
     by_channel: bool,
 ) -> Array:
     """Multiply by a factor and add an addend, both of which are computed in float64."""
-    wide = widened(x)
+    wide = widen(x)
     scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
     factor = scale / np.sqrt(variance + epsilon)
     shift = bias - mean * factor
@@ -83,7 +83,7 @@ def layer_normalization(site: Site) -> Made:
 
     def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
         first = axis + x.ndim if axis < 0 else axis
-        wide, axes = widened(x), tuple(range(first, x.ndim))
+        wide, axes = widen(x), tuple(range(first, x.ndim))
         mean = wide.mean(axes, keepdims=True)
         variance = np.square(wide - mean).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(variance + wide.dtype.type(epsilon))
@@ -132,7 +132,7 @@ def rms_normalization(site: Site) -> Kernel | Callable[..., Any]:
 
     def compute(x: Array, scale: Array) -> Any:
         first = axis + x.ndim if axis < 0 else axis
-        wide = widened(x)
+        wide = widen(x)
         square = np.square(wide).mean(axis=tuple(range(first, x.ndim)), keepdims=True)
         y = wide / np.sqrt(square + square.dtype.type(epsilon))
         return np.multiply(y.astype(x.dtype, copy=False), scale).astype(scale.dtype, copy=False)
@@ -156,7 +156,7 @@ def group_normalization(site: Site) -> Made:
     epsilon, groups = site.attribute("epsilon", 1e-5), site.attribute("num_groups")
 
     def compute(x: Array, *parameters: Array) -> Array:
-        wide = widened(x)
+        wide = widen(x)
         if not wide.size:
             return x.copy()
         pieces = (one.reshape(groups or one.size, -1) for one in parameters)
@@ -174,7 +174,7 @@ def mean_variance_normalization(site: Site) -> Made:
     axes = site.ints("axes") or (0, 2, 3)
 
     def compute(x: Array) -> Any:
-        wide = widened(x)
+        wide = widen(x)
         y: Array = wide - wide.mean(axis=axes, keepdims=True)
         deviation = np.sqrt(np.square(y).mean(axis=axes, keepdims=True))
         return (y / (deviation + wide.dtype.type(1e-9))).astype(x.dtype, copy=False)
@@ -189,7 +189,7 @@ def lp_normalization(site: Site) -> Made:
     norm = np.abs if order == 1 else np.square
 
     def compute(x: Array) -> Array:
-        wide = widened(x)
+        wide = widen(x)
         size = np.add.reduce(norm(wide), axis, keepdims=True)
         if order != 1:
             size = np.sqrt(size)
@@ -208,7 +208,7 @@ def local_response_normalization(site: Site) -> Made:
     before, after = (size - 1) // 2, size // 2
 
     def compute(x: Array) -> Any:
-        wide = widened(x)
+        wide = widen(x)
         scalar = wide.dtype.type
         channels = x.shape[1]
         square = np.square(wide)

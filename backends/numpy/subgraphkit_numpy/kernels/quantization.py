@@ -15,11 +15,11 @@ import numpy as np
 
 from subgraphkit.types import DataType
 from subgraphkit_numpy.kernels import elementwise
-from subgraphkit_numpy.kernels.elementwise import blocked
+from subgraphkit_numpy.kernels.elementwise import in_blocks
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled
+from subgraphkit_numpy.kernels.wrapping import pad_values
 
 _WITHOUT_ZERO = frozenset(
     np.dtype(kind)
@@ -67,18 +67,18 @@ def quantize_linear(site: Site) -> Made:
     def compute(x: Array, scale: Array, zero: Array | None = None) -> Array:
         scale = _spread(scale, x.shape, axis)
         zero = None if zero is None else _spread(zero, x.shape, axis)
-        return quantized(x.astype(np.float32) / scale.astype(np.float32), zero, dtype)
+        return quantize(x.astype(np.float32) / scale.astype(np.float32), zero, dtype)
 
     return compute
 
 
-def dequantized(x: Array, scale: Array, zero: Array | None) -> Array:
+def dequantize(x: Array, scale: Array, zero: Array | None) -> Array:
     """Return the numbers that integers stand for, in float32."""
     y = x.astype(np.float32)
     return np.multiply(y if zero is None else y - zero.astype(np.float32), scale)
 
 
-def quantized(x: Array, zero: Array | None, dtype: np.dtype[Any] | None = None) -> Array:
+def quantize(x: Array, zero: Array | None, dtype: np.dtype[Any] | None = None) -> Array:
     """Round numbers that are scaled already, and add the zero point; what is too large saturates.
 
     ``zero``: The zero point, or None for 0.
@@ -88,10 +88,10 @@ def quantized(x: Array, zero: Array | None, dtype: np.dtype[Any] | None = None) 
     y = np.rint(x)
     if zero is not None:
         y = y + zero.astype(y.dtype)
-    return saturated(np.asarray(y), kind)
+    return saturate(np.asarray(y), kind)
 
 
-def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+def saturate(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return whole numbers as integers of a type, the nearest where they do not fit."""
     limits = np.iinfo(dtype)
     return np.asarray(x.clip(limits.min, limits.max).astype(dtype))  # a scalar makes a scalar
@@ -106,12 +106,12 @@ def q_linear_binary(site: Site) -> Made:
     combine = _sum if site.node.op_type == "QLinearAdd" else _multiple
 
     def compute(*given: Any) -> Array:
-        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = filled(given, 8)
+        a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = pad_values(given, 8)
         none = np.zeros((), a.dtype)
         zeros = [none if zero is None else zero.reshape(()) for zero in (a_zero, b_zero, y_zero)]
         scales = [scale.reshape(()) for scale in (a_scale, b_scale, y_scale)]
         y = combine((a, b), scales, [zero.astype(np.float32) for zero in zeros])
-        return quantized(y, None, a.dtype)
+        return quantize(y, None, a.dtype)
 
     return compute
 
@@ -139,8 +139,8 @@ def _byte_table(
 ) -> Array:  # fmt: skip
     """Return for every byte the byte that stands for a function of what it stands for."""
     every = np.arange(_BYTE + 1, dtype=np.uint8).view(dtype)  # in the order of bits
-    y = function(dequantized(every, x_scale.reshape(()), x_zero))
-    return quantized(y / y_scale.reshape(()), y_zero, dtype)
+    y = function(dequantize(every, x_scale.reshape(()), x_zero))
+    return quantize(y / y_scale.reshape(()), y_zero, dtype)
 
 
 @kernel("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT)
@@ -149,7 +149,7 @@ def q_linear_function(site: Site) -> Made:
     slope = site.attribute("alpha", 0.01)
     is_sigmoid = site.node.op_type == "QLinearSigmoid"
     block = elementwise.sigmoid if is_sigmoid else elementwise.leaky_relu(slope)
-    tabulate = partial(_byte_table, lambda x: blocked(block, x))
+    tabulate = partial(_byte_table, lambda x: in_blocks(block, x))
     dtype = site.dtype()
     if dtype is None or not site.settled(1, 2, 3, 4):
         return lambda x, *scales: _map_bytes(x, tabulate(x.dtype, *scales))
@@ -174,7 +174,7 @@ def q_linear_softmax(site: Site) -> Made:
         parts = table.take(below + _BYTE)
         total = parts.sum(-1, keepdims=True)
         scaled = parts * int(np.floor(np.float32(1) / y_scale.item())) + total // 2
-        y = saturated(scaled // np.maximum(total, 1) + int(y_zero.item()), x.dtype)
+        y = saturate(scaled // np.maximum(total, 1) + int(y_zero.item()), x.dtype)
         return y.reshape(x.shape) if flat else np.moveaxis(y, -1, along)
 
     return compute

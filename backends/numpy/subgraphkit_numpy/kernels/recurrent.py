@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit_numpy.kernels.activation import ACTIVATIONS
-from subgraphkit_numpy.kernels.elementwise import Block, blocked
+from subgraphkit_numpy.kernels.elementwise import Block, in_blocks
 from subgraphkit_numpy.kernels.integers import BytesFactor
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled, widened
+from subgraphkit_numpy.kernels.wrapping import pad_values, widen
 
 Activation = Callable[[Array], Any]
 State = tuple[Array, ...]
@@ -28,7 +28,7 @@ StepFunction = Callable[["_Cell", Array, State], State]
 
 
 def _whole(make: Callable[..., Block], *parameters: float) -> Activation:
-    return partial(blocked, make(*parameters))
+    return partial(in_blocks, make(*parameters))
 
 
 _FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Any], Mapping[str, float]]]] = {
@@ -137,8 +137,8 @@ def recurrent(site: Site) -> Made:
     run = _layer(site, site.node.op_type)
 
     def compute(x: Array, w: Array, r: Array, *optional: Any) -> Any:
-        factors = (widened(weights).swapaxes(1, 2) for weights in (w, r))
-        return run(x, *factors, *filled(optional, 5))
+        factors = (widen(weights).swapaxes(1, 2) for weights in (w, r))
+        return run(x, *factors, *pad_values(optional, 5))
 
     return Kernel(compute, shares=True)
 
@@ -180,7 +180,7 @@ def _layer(site: Site, kind: str) -> Callable[..., Any]:
 
     def run(x: Array, w: Any, r: Any, b: Array | None, lengths: Array | None, *rest: Any) -> Any:
         dtype = x.dtype
-        given: list[Any] = [None if v is None else widened(v) for v in (x, *rest, b)]
+        given: list[Any] = [None if v is None else widen(v) for v in (x, *rest, b)]
         if batch_first:
             given[:3] = (None if v is None else v.swapaxes(0, 1) for v in given[:3])
         x, *states, peephole, b = given

@@ -15,7 +15,7 @@ from subgraphkit_numpy.kernels.blocking import FLOATS
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.rows import row_sums
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import widened
+from subgraphkit_numpy.kernels.wrapping import widen
 
 Axes = tuple[int, ...] | None
 Reduction = Callable[[Array, Axes, bool], Any]
@@ -103,7 +103,7 @@ def reduce(site: Site) -> Made:
 
 
 def _reduce_axes(function: Reduction, keepdims: bool, exact: bool, x: Array, axes: Axes) -> Array:  # noqa: FBT001 (called by place)
-    found = function(x if exact else widened(x), axes, keepdims)
+    found = function(x if exact else widen(x), axes, keepdims)
     return np.asarray(found).astype(x.dtype, copy=False)
 
 

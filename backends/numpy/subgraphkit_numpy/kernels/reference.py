@@ -17,7 +17,7 @@ from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT, is_foreign
 from subgraphkit_numpy.kernels.registry import Implementation, Kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled
+from subgraphkit_numpy.kernels.wrapping import pad_values
 
 _MODULES: Final = {
     "": "onnx.reference.ops._op_list",
@@ -131,7 +131,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
         dtype = dtypes[0]
         return lambda *inputs: _fix(compute(*prepare(*inputs), **attributes)[0], dtype)
     return lambda *inputs: tuple(
-        map(_fix, filled(compute(*prepare(*inputs), **attributes), len(dtypes)), dtypes)
+        map(_fix, pad_values(compute(*prepare(*inputs), **attributes), len(dtypes)), dtypes)
     )
 
 

@@ -22,7 +22,7 @@ from subgraphkit_numpy.kernels.elementwise import SHARED_NANOSECONDS, do_blocks
 from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import HALVES, widened
+from subgraphkit_numpy.kernels.wrapping import HALVES, widen
 from subgraphkit_numpy.parallel import cut
 
 _COLUMNS: Final = 64
@@ -92,7 +92,7 @@ def _resize(
     sizes: tuple[int, ...] | None,
     settings: Settings,
 ) -> Array:
-    wide = x if settings.mode == "nearest" or x.dtype.kind == "c" else widened(x)
+    wide = x if settings.mode == "nearest" or x.dtype.kind == "c" else widen(x)
     wide = wide.astype(np.float64) if settings.mode != "nearest" and x.dtype.kind in "biu" else wide
     shape, plan = _plan(x.shape, axes, scales, sizes, settings)
     if not plan:

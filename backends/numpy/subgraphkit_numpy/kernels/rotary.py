@@ -9,25 +9,25 @@ import numpy as np
 
 from subgraphkit.backend import Unsupported
 from subgraphkit_numpy.kernels import rows
-from subgraphkit_numpy.kernels.attention import LOWEST, merged, scores_of, split_heads
+from subgraphkit_numpy.kernels.attention import LOWEST, merge_heads, scores_of, split_heads
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import filled, widened
+from subgraphkit_numpy.kernels.wrapping import pad_values, widen
 
 
 def _rotate_pairs(x: Array, cos: Array, sin: Array, places: Array, *, interleaved: bool) -> Array:
     """Rotate pairs of the first elements of every head by the angles of its position."""
     if places.size and not (places.min() >= 0 and places.max() < len(cos)):
         raise ValueError(f"a position is outside the table of {len(cos)} rows")
-    cosines, sines = (widened(table)[places][:, None] for table in (cos, sin))
+    cosines, sines = (widen(table)[places][:, None] for table in (cos, sin))
     half = cos.shape[1]
-    y = widened(x).copy()
+    y = widen(x).copy()
     first, second = slice(0, half), slice(half, 2 * half)
     if interleaved:
         first, second = slice(0, 2 * half, 2), slice(1, 2 * half, 2)
-    a, b = widened(x)[..., first], widened(x)[..., second]
+    a, b = widen(x)[..., first], widen(x)[..., second]
     y[..., first] = a * cosines - b * sines
     y[..., second] = a * sines + b * cosines
     return y
@@ -46,7 +46,7 @@ def rotary_embedding(site: Site) -> Made:
         if position.ndim == 1:
             places = position.reshape(1, 1) + np.arange(split.shape[2])
         y = _rotate_pairs(split, cos, sin, places, interleaved=interleaved)
-        return (y if is_split else merged(y)).astype(x.dtype, copy=False)
+        return (y if is_split else merge_heads(y)).astype(x.dtype, copy=False)
 
     return compute
 
@@ -80,7 +80,7 @@ class _GroupQuery:
 
     def __call__(self, *given: Any) -> Any:
         """Compute the outputs."""
-        query, key, value, past_key, past_value, lengths, longest, *rest = filled(given, 12)
+        query, key, value, past_key, past_value, lengths, longest, *rest = pad_values(given, 12)
         cos, sin, position, bias, sink = rest
         q, k, v = self._split(query, key, value)
         positions, total = q.shape[2], int(longest.item())
@@ -98,7 +98,7 @@ class _GroupQuery:
         keys = _fill_cache(past_key, k, places, total, query.dtype)
         values = _fill_cache(past_value, v, places, total, query.dtype)
         seen = self._seen_keys(places, ends, total)
-        y, shown = self._attention_of(widened(q), widened(keys), widened(values), seen, bias, sink)
+        y, shown = self._attention_of(widen(q), widen(keys), widen(values), seen, bias, sink)
         results: tuple[Any, ...] = (y, keys, values, shown)[: self.count]
         results = tuple(None if x is None else x.astype(query.dtype, copy=False) for x in results)
         return results if self.count > 1 else results[0]
@@ -135,18 +135,18 @@ class _GroupQuery:
         if self.softcap > 0:
             scores = np.tanh(scores / np.float32(self.softcap)) * np.float32(self.softcap)
         if bias is not None:
-            scores = scores + widened(bias)[..., :total]
+            scores = scores + widen(bias)[..., :total]
         scores = np.where(seen, scores, LOWEST)
         weights = self._weights(scores, sink)
         y = multiply(weights.reshape(batch, self.shared, -1, total), v[:, :, :total])
         shown = (None, np.where(seen, scores, 0), weights)[self.shows]
-        return merged(y.reshape(batch, self.heads, queries, -1)), shown
+        return merge_heads(y.reshape(batch, self.heads, queries, -1)), shown
 
     def _weights(self, scores: Array, sink: Array | None) -> Array:
         """Return the softmax, with the sink of every head among what is summed up."""
         if sink is None and not self.smooth:
             return rows.in_rows(rows.softmax, scores, scores.shape[-1])
-        level = np.float32(0) if sink is None else widened(sink).reshape(-1, 1, 1)
+        level = np.float32(0) if sink is None else widen(sink).reshape(-1, 1, 1)
         largest = np.maximum(scores.max(-1, keepdims=True), level)
         weights = np.exp(scores - largest)
         return np.asarray(weights / (weights.sum(-1, keepdims=True) + np.exp(level - largest)))

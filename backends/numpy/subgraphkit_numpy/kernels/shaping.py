@@ -9,7 +9,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Known, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import copied
+from subgraphkit_numpy.kernels.wrapping import copy_of
 
 _AT_A_STROKE: Final = 1 << 24
 """Elements that NumPy may repeat by its quickest way, which keeps the interpreter from all else."""
@@ -132,7 +132,7 @@ def _tile_array(x: Array, repeats: Sequence[int]) -> Array:
     pairs = list(zip(repeats, x.shape, strict=True))
     apart = x.reshape([part for _, dim in pairs for part in (1, dim)])
     spread = np.broadcast_to(apart, [part for pair in pairs for part in pair])
-    return copied(spread).reshape([times * dim for times, dim in pairs])
+    return copy_of(spread).reshape([times * dim for times, dim in pairs])
 
 
 @kernel("Concat")
@@ -173,14 +173,14 @@ def move_blocks(site: Site) -> Made:
         kept = channels // (block * block)
         dims = (kept, block, block) if columns_first else (block, block, kept)
         order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
-        moved = copied(x.reshape(batch, *dims, height, width).transpose(order))
+        moved = copy_of(x.reshape(batch, *dims, height, width).transpose(order))
         return moved.reshape(batch, kept, height * block, width * block)
 
     def to_depth(x: Array) -> Any:
         batch, channels, height, width = x.shape
         rows, columns = height // block, width // block
         order = (0, 1, 3, 5, 2, 4) if columns_first else (0, 3, 5, 1, 2, 4)
-        moved = copied(x.reshape(batch, channels, rows, block, columns, block).transpose(order))
+        moved = copy_of(x.reshape(batch, channels, rows, block, columns, block).transpose(order))
         return moved.reshape(batch, channels * block * block, rows, columns)
 
     return to_space if site.node.op_type == "DepthToSpace" else to_depth

@@ -29,12 +29,12 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype in HALVES
 
 
-def widened(x: Array) -> Array:
+def widen(x: Array) -> Array:
     """Return halves as float32, other arrays as they are."""
     return x.astype(np.float32) if is_half(x.dtype) else x
 
 
-def arrayed(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
+def in_arrays(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function that returns NumPy scalars for rank 0 return arrays.
 
     Where the output surely has axes the function is returned as it is.
@@ -47,7 +47,7 @@ def arrayed(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arrays: asarray(function(*arrays))
 
 
-def filled(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+def pad_values(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     """Return that many values, None where there are fewer."""
     return (*values, *(None,) * (count - len(values)))[:count]
 
@@ -88,7 +88,7 @@ def _free(made: Array) -> None:
         made.resize(max(0, made.size - _AT_A_STROKE), refcheck=False)
 
 
-def copied(x: Array) -> Array:
+def copy_of(x: Array) -> Array:
     """Return a contiguous copy; large ones of objects are made in parts."""
     if x.dtype != object or x.size <= PART:
         return x.copy()
@@ -104,8 +104,8 @@ def in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
     def compute(x: Array, *more: Array | None) -> Any:
         if not is_half(x.dtype):
             return function(x, *more)
-        wide = [None if one is None else widened(one) for one in more]
-        return np.asarray(function(widened(x), *wide)).astype(x.dtype)
+        wide = [None if one is None else widen(one) for one in more]
+        return np.asarray(function(widen(x), *wide)).astype(x.dtype)
 
     return compute
 

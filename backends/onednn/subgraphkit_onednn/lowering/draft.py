@@ -116,10 +116,10 @@ class GraphDraft:
             return tensor
         key = name, dims
         if key not in self._views:
-            self._views[key] = self.reshaped(tensor, dims)
+            self._views[key] = self.reshape(tensor, dims)
         return self._views[key]
 
-    def filled(self, value: float, dims: Dims, dtype: DataType) -> DraftTensor:
+    def full(self, value: float, dims: Dims, dtype: DataType) -> DraftTensor:
         """Return a new constant with the same number everywhere."""
         source = Source((), lambda: np.full(dims, value, dtype.numpy))
         return self.tensor(dims, dtype, source)
@@ -128,7 +128,7 @@ class GraphDraft:
         """Return a new tensor for a value that the model has no name for."""
         return self.tensor(tensor.dims if dims is None else tuple(dims), tensor.dtype)
 
-    def reshaped(self, tensor: DraftTensor, dims: Dims) -> DraftTensor:
+    def reshape(self, tensor: DraftTensor, dims: Dims) -> DraftTensor:
         """Return the same elements in another shape, in the same memory."""
         source = tensor.source
         if source is not None:
@@ -137,7 +137,7 @@ class GraphDraft:
             return self.tensor(dims, tensor.dtype, again)
         return replace(self.tensor(dims, tensor.dtype), base=tensor.root)
 
-    def permuted(self, tensor: DraftTensor, order: Sequence[int]) -> DraftTensor:
+    def permute(self, tensor: DraftTensor, order: Sequence[int]) -> DraftTensor:
         """Return the same elements with the axes in another order, in the same memory."""
         steps = [math.prod(tensor.dims[axis + 1 :]) for axis in range(len(tensor.dims))]
         return replace(
@@ -149,7 +149,7 @@ class GraphDraft:
     def stand_for(self, name: str, tensor: DraftTensor) -> None:
         """Let a value be the elements of a tensor in the value's own shape, unless it is that."""
         if tensor is not self.value(name):
-            self.values[name] = self.reshaped(tensor, self.value(name).dims)
+            self.values[name] = self.reshape(tensor, self.value(name).dims)
 
     def add(
         self, kind: str, inputs: Sequence[DraftTensor], output: DraftTensor, **attributes: Any

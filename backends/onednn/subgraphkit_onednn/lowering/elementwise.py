@@ -55,14 +55,14 @@ def reciprocal(draft: GraphDraft, node: Node) -> None:
     """Lower one over x as a division; oneDNN has no kernel for the operation alone."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     # oneDNN broadcasts the second operand of a division only, unless by its reference kernel.
-    draft.add("divide", [draft.filled(1.0, x.dims, x.dtype), x], y)
+    draft.add("divide", [draft.full(1.0, x.dims, x.dtype), x], y)
 
 
 @lowers("Neg")
 def negation(draft: GraphDraft, node: Node) -> None:
     """Lower a change of sign."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    minus = draft.filled(-1.0, (1,) * len(x.dims), x.dtype)
+    minus = draft.full(-1.0, (1,) * len(x.dims), x.dtype)
     draft.add("multiply", [x, minus], y)
 
 
@@ -73,7 +73,7 @@ def swish(draft: GraphDraft, node: Node) -> None:
     alpha = float(node.attribute("alpha", 1.0))
     inner = x
     if alpha != 1:
-        factor = draft.filled(alpha, (1,) * len(x.dims), x.dtype)
+        factor = draft.full(alpha, (1,) * len(x.dims), x.dtype)
         inner = draft.add("multiply", [x, factor], draft.like(x))
     gate = draft.add("sigmoid", [inner], draft.like(x))
     draft.add("multiply", [gate, x], y)
@@ -121,7 +121,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
 
 
 @lowers(*_FOLDED)
-def folded(draft: GraphDraft, node: Node) -> None:
+def variadic(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of any number of operands, two at a time."""
     whole = draft.value(single_output(node))
     y = _without_last_ones(draft, node, whole)
@@ -134,7 +134,7 @@ def folded(draft: GraphDraft, node: Node) -> None:
         dims = tuple(max(pair) for pair in zip(total.dims, operand.dims, strict=True))
         total = draft.add(kind, [total, operand], y if is_last else draft.like(y, dims))
     if is_mean:
-        share = draft.filled(1 / len(operands), (1,) * len(y.dims), y.dtype)
+        share = draft.full(1 / len(operands), (1,) * len(y.dims), y.dtype)
         draft.add("multiply", [total, share], y)
     elif len(operands) == 1:
         y = total

@@ -47,7 +47,7 @@ def layer_normalization(draft: GraphDraft, node: Node) -> None:
         require(size == length, "shape", "the bias is broadcast")
         bias = draft.view(node.inputs[2], (length,))
     else:
-        bias = draft.filled(0.0, (length,), x.dtype)
+        bias = draft.full(0.0, (length,), x.dtype)
     inner = draft.view(node.inputs[0], dims)
     made = draft.add(
         "layer_norm",

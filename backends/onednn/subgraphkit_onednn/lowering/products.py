@@ -57,7 +57,7 @@ def general_product(draft: GraphDraft, node: Node) -> None:
         return
     steps: list[tuple[str, DraftTensor]] = []
     if alpha != 1:
-        steps.append(("multiply", draft.filled(alpha, (1, 1), y.dtype)))
+        steps.append(("multiply", draft.full(alpha, (1, 1), y.dtype)))
     if has_c:
         steps.append(("add", _scale_addend(draft, node, beta)))
     product = draft.add("matmul", [a, b], draft.like(y) if steps else y, **flags)
@@ -71,4 +71,4 @@ def _scale_addend(draft: GraphDraft, node: Node, beta: float) -> DraftTensor:
     c = draft.view(node.inputs[2], (1,) * (2 - len(dims)) + dims)
     if beta == 1:
         return c
-    return draft.add("multiply", [c, draft.filled(beta, (1, 1), c.dtype)], draft.like(c))
+    return draft.add("multiply", [c, draft.full(beta, (1, 1), c.dtype)], draft.like(c))

@@ -37,7 +37,7 @@ def transpose(draft: GraphDraft, node: Node) -> None:
     order = node.attribute("perm", None)
     axes = tuple(reversed(range(len(x.dims)))) if order is None else tuple(order)
     # oneDNN transposes nothing by itself, but brings elements from any strides into order.
-    draft.add("reorder", [draft.permuted(x, axes or (0,))], y)
+    draft.add("reorder", [draft.permute(x, axes or (0,))], y)
 
 
 @lowers("Concat")

@@ -14,7 +14,7 @@ from subgraphkit.ir import Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.model import PreparedModel, half_border
-from subgraphkit_tensorrt.building.profiles import InputRange, shown
+from subgraphkit_tensorrt.building.profiles import InputRange, write_sizes
 from subgraphkit_tensorrt.library.flavours import Library, network_flags
 from subgraphkit_tensorrt.library.logger import check, listening, tail
 
@@ -208,8 +208,8 @@ def check_ranges(
         if int(np.prod(found.max, dtype=object)) >= _LARGEST:
             raise _unfit(
                 subgraph,
-                f"the largest shape of input {tensor.name!r}, {shown(found.max)}, has {_LARGEST} "
-                "elements or more",
+                f"the largest shape of input {tensor.name!r}, {write_sizes(found.max)}, has "
+                f"{_LARGEST} elements or more",
                 "TensorRT counts elements in 31 bits; give a smaller largest shape.",
             )
         if tensor.is_shape_tensor and found.values is None:

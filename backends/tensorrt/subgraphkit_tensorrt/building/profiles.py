@@ -46,7 +46,7 @@ class InputRange:
         """Say whether the elements of an input are within; any are if they do not count."""
         return self.values is None or _are_between(self.values[0], values, self.values[2])
 
-    def widened(self, other: "InputRange", *, rounds: bool = False) -> "InputRange":
+    def cover(self, other: "InputRange", *, rounds: bool = False) -> "InputRange":
         """Return a range that covers both, tuned for the shape of ``other``.
 
         ``rounds``: Whether the ends of an axis that varies go on to a power of two, the lower one
@@ -215,8 +215,8 @@ def check_options(graph: Graph, asked: ShapeRanges) -> None:
         if name in given:
             if not sizes[0] <= given[name] <= sizes[2]:
                 raise _wrong(
-                    f"option 'dims' gives dimension {name!r} the range {shown(sizes)}, but it was "
-                    f"bound to {given[name]}",
+                    f"option 'dims' gives dimension {name!r} the range {write_sizes(sizes)}, but "
+                    f"it was bound to {given[name]}",
                     "Bind it to a size of the range, or leave it open at bind.",
                 )
         elif name not in symbols:
@@ -254,14 +254,14 @@ def _check_input(
         sizes = tuple(shape[axis] for shape in shapes)
         if isinstance(dim, int) and set(sizes) != {dim}:
             raise _wrong(
-                f"the range of input {name!r} is {shown(sizes)} at axis {axis}, which is {dim} in "
-                "the model",
+                f"the range of input {name!r} is {write_sizes(sizes)} at axis {axis}, which is "
+                f"{dim} in the model",
                 "A size that is fixed in the model cannot have a range.",
             )
         if isinstance(dim, str) and sizes_of.setdefault(dim, sizes) != sizes:
             raise _wrong(
-                f"dimension {dim!r} has the range {shown(sizes_of[dim])} in one place and "
-                f"{shown(sizes)} at axis {axis} of input {name!r}",
+                f"dimension {dim!r} has the range {write_sizes(sizes_of[dim])} in one place and "
+                f"{write_sizes(sizes)} at axis {axis} of input {name!r}",
                 "A dimension of one name has one size at a time; give it the same range "
                 "everywhere.",
             )
@@ -277,7 +277,7 @@ def _check_values(graph: Graph, name: str, values: tuple[Dims, Dims, Dims]) -> N
         )
 
 
-def shown(sizes: Sequence[int]) -> str:
+def write_sizes(sizes: Sequence[int]) -> str:
     """Write sizes as people do, such as ``1x3x224``."""
     return "x".join(map(str, sizes))
 

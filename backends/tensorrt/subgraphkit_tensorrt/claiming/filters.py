@@ -16,7 +16,7 @@ from subgraphkit_tensorrt.claiming.boundaries import BoundaryRules
 from subgraphkit_tensorrt.claiming.parser_queries import ParserQueries
 from subgraphkit_tensorrt.library.flavours import Library
 from subgraphkit_tensorrt.library.logger import LOGGER, listening, tail
-from subgraphkit_tensorrt.lowering import Conversions, load_modules, registered
+from subgraphkit_tensorrt.lowering import Conversions, converter_of, load_modules
 from subgraphkit_tensorrt.option_rules import unusable
 from subgraphkit_tensorrt.rules.judged_node import plain
 from subgraphkit_tensorrt.rules.static_rules import Rules
@@ -81,7 +81,7 @@ class Filters:
 
     def _static(self, node: Node, rules: Rules, conversions: Conversions) -> Refusal | None:
         refusal = rules.refusal(node)
-        if refusal is None and node.domain and registered(node) is None:
+        if refusal is None and node.domain and converter_of(node) is None:
             refusal = plugin_refusal(self.library, node)
         if refusal is None or conversions.converts(node):
             return None

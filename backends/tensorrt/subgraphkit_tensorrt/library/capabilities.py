@@ -71,7 +71,7 @@ class Capabilities:
         return cls(flavour, version, _generation(flavour, version), **found)
 
     @classmethod
-    def declared(cls, flavour: str) -> "Capabilities":
+    def without_library(cls, flavour: str) -> "Capabilities":
         """Stand for a library that is not there: of the newest release in the operator table."""
         version = _DOCUMENTED.get(flavour, _NEWEST)
         return cls(flavour, version, _generation(flavour, version))

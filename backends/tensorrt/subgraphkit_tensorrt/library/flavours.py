@@ -119,7 +119,7 @@ def planning_library(found: Installation) -> Library:
     library = found.library
     if library is None:
         flavour = found.flavour
-        return Library(flavour, None, Capabilities.declared(flavour.name), None)
+        return Library(flavour, None, Capabilities.without_library(flavour.name), None)
     return replace(library, trt=None) if found.state == "absent device" else library
 
 

@@ -20,13 +20,13 @@ from subgraphkit_tensorrt.lowering.conversions import Conversions, lower
 from subgraphkit_tensorrt.lowering.registry import (
     Replacement,
     converter,
+    converter_of,
     identity,
     load_modules,
-    registered,
     unregister,
 )
 
 __all__ = [
-    "Conversions", "Replacement", "converter", "identity", "load_modules", "lower", "registered",
+    "Conversions", "Replacement", "converter", "converter_of", "identity", "load_modules", "lower",
     "unregister",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from subgraphkit_tensorrt.lowering.registry import (
     Lowering,
     Namer,
     Replacement,
-    registered,
+    converter_of,
     replace_nodes,
 )
 from subgraphkit_tensorrt.rules.static_rules import Rules
@@ -65,7 +65,7 @@ class Conversions:
         )
 
     def _lowering(self, node: Node) -> Lowering | None:
-        added = registered(node)
+        added = converter_of(node)
         if added is not None:
             return added
         if node.domain or node.graph.is_constant_node(node.id):

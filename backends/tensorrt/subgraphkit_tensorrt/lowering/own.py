@@ -92,17 +92,17 @@ def _with_defaults(proto: onnx.NodeProto, opset: int) -> onnx.NodeProto:
 def _rename(node: onnx.NodeProto, names: dict[str, str], fresh: Fresh) -> None:
     """Give the values of a node, and of bodies in it, names that the model does not have."""
 
-    def named(name: str) -> str:
+    def name_of(name: str) -> str:
         if name not in names:
             names[name] = fresh(name)
         return names[name]
 
     node.name = ""
-    node.input[:] = map(named, node.input)
-    node.output[:] = map(named, node.output)
+    node.input[:] = map(name_of, node.input)
+    node.output[:] = map(name_of, node.output)
     for body in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
         for inner in body.node:
             _rename(inner, names, fresh)
         for value in (*body.input, *body.initializer, *body.output):
-            value.name = named(value.name)
+            value.name = name_of(value.name)
         del body.value_info[:]

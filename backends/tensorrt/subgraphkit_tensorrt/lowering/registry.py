@@ -54,7 +54,7 @@ def converter(op_type: str, *, domain: str = "") -> Callable[[Lowering], Lowerin
     return register
 
 
-def registered(node: Node) -> Lowering | None:
+def converter_of(node: Node) -> Lowering | None:
     """Return the converter that others registered for a node's operator."""
     with _LOCK:
         return _REGISTERED.get((node.domain, node.op_type))

@@ -290,7 +290,7 @@ class Engines:
         found: list[dict[str, InputRange]] = []
         for rounds in (True, False):
             wider = {
-                name: former[name].widened(one, rounds=rounds)
+                name: former[name].cover(one, rounds=rounds)
                 if len(former[name].min) == len(one.min)
                 else one
                 for name, one in ranges.items()

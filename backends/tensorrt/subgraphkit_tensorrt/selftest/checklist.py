@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from subgraphkit.backend import Check, ModelOpener, SelfCheck
 from subgraphkit_tensorrt.selftest import computing, device_checks, engines, networks
-from subgraphkit_tensorrt.selftest.computing import HALF, RANGES, NotAvailable, agreed
+from subgraphkit_tensorrt.selftest.computing import HALF, RANGES, NotAvailable, agreement
 from subgraphkit_tensorrt.selftest.models import PERCEPTRON, QUANTIZED
 
 Checked = Callable[[ModelOpener], str]
@@ -20,7 +20,7 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("driver", "", device_checks.driver),
     ("CUDA runtime", "driver", device_checks.cuda_runtime),
     ("what the tests assume of CUDA", "CUDA runtime", device_checks.assumptions),
-    ("perceptron", _LIBRARY, agreed(PERCEPTRON, (1, 16), (4, 16), (8, 16), **RANGES)),
+    ("perceptron", _LIBRARY, agreement(PERCEPTRON, (1, 16), (4, 16), (8, 16), **RANGES)),
     ("engine found again", _LIBRARY, engines.found_again),
     ("CUDA graphs of two shapes", _LIBRARY, engines.cuda_graphs),
     ("scratch memory", _LIBRARY, engines.scratch_memory),
@@ -34,7 +34,7 @@ CHECKS: Final[Sequence[tuple[str, str, Checked]]] = (
     ("arrays on the device", _LIBRARY, device_checks.device_arrays),
     ("tensors of PyTorch", "TensorRT or RTX, torch", device_checks.torch_tensors),
     ("stream of the caller", _LIBRARY, device_checks.user_stream),
-    ("quantized model", _LIBRARY, agreed(QUANTIZED, (3, 16), **_IN_INT8)),
+    ("quantized model", _LIBRARY, agreement(QUANTIZED, (3, 16), **_IN_INT8)),
     ("memory of many sessions", _LIBRARY, engines.many_sessions),
     ("second GPU", "two GPUs", engines.second_gpu),
     ("refit", _LIBRARY, engines.refit),

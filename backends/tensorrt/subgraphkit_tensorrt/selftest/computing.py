@@ -71,7 +71,7 @@ _MOST_KEPT: Final = 64 << 20
 
 
 @contextmanager
-def opened(bench: ModelOpener, model: Any, **options: Any) -> Iterator[OpenedModel]:
+def open_model(bench: ModelOpener, model: Any, **options: Any) -> Iterator[OpenedModel]:
     """Open a model without TF32, for the length of a check.
 
     Raises:
@@ -124,7 +124,7 @@ def draw(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def agreed(
+def agreement(
     text: models.Text,
     *shapes: tuple[int, ...],
     most: float = EXACT,
@@ -137,12 +137,12 @@ def agreed(
     ``products``: The element type that its products have to multiply, if it is not to be float32.
 
     Raises:
-        NotAsExpected: It is more than ``most``, or as ``opened``; or no product is of that type.
+        NotAsExpected: It is above ``most``, or no product is of that type, or as ``open_model``.
     """
 
     def check(bench: ModelOpener) -> str:
         model = models.model(text)
-        with opened(bench, model, **options) as found:
+        with open_model(bench, model, **options) as found:
             errors = [same(bench, model, found, {"x": draw(*shape)}, most) for shape in shapes]
             if products:
                 require_products(found, products)
@@ -167,7 +167,7 @@ def require_float8() -> None:
 def every_length(bench: ModelOpener) -> str:
     """Batches of every size, in memory that does not add up."""
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, dims={"n": (1, _MOST // 4, _MOST)}) as found:
+    with open_model(bench, model, dims={"n": (1, _MOST // 4, _MOST)}) as found:
         for n in range(1, _MOST + 1):
             found.run({"x": draw(n, 16)})
         errors = [same(bench, model, found, {"x": draw(n, 16)}) for n in (1, _MOST)]

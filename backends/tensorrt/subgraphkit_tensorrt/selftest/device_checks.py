@@ -18,7 +18,7 @@ from subgraphkit_tensorrt.selftest.computing import (
     draw,
     gpus,
     installation,
-    opened,
+    open_model,
     require,
 )
 
@@ -107,7 +107,7 @@ def device_arrays(bench: ModelOpener) -> str:
     x = draw(*_SHAPE)
     (once,) = bench.expected(model, {"x": x})
     (twice,) = bench.expected(model, {"x": once})
-    with opened(bench, model, **RANGES) as found:
+    with open_model(bench, model, **RANGES) as found:
         for offset in (0, 4):
             fed, buffer = _Lent(cuda, x, offset), _Lent(cuda, np.zeros_like(x), offset)
             try:
@@ -128,7 +128,7 @@ def user_stream(bench: ModelOpener) -> str:
     model, cuda = models.model(models.CHAIN), cuda_library()
     x, y = _Lent(cuda, draw(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
     try:
-        with opened(bench, model, **RANGES) as found:
+        with open_model(bench, model, **RANGES) as found:
             for n in range(20):
                 array = draw(*_SHAPE) * np.float32(n)
                 cuda.upload(x.address, array.ctypes.data, array.nbytes, x.stream)
@@ -148,7 +148,7 @@ def torch_tensors(bench: ModelOpener) -> str:
     """Tensors of PyTorch are fed and written into where they are."""
     cuda_library()
     torch, model = _torch(), models.model(models.CHAIN)
-    with opened(bench, model, **RANGES) as found:
+    with open_model(bench, model, **RANGES) as found:
         for number in range(20):
             host = draw(*_SHAPE) * np.float32(number)
             (right,) = bench.expected(model, {"x": host})

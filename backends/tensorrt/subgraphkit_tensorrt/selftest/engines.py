@@ -11,11 +11,11 @@ from subgraphkit_tensorrt.selftest import models
 from subgraphkit_tensorrt.selftest.computing import (
     RANGES,
     NotAvailable,
-    agreed,
+    agreement,
     cuda_library,
     draw,
     gpus,
-    opened,
+    open_model,
     require,
     same,
     tensorrt,
@@ -32,7 +32,7 @@ def cuda_graphs(bench: ModelOpener) -> str:
     if tensorrt().capabilities.cuda_graph_strategy:
         raise NotAvailable("TensorRT for RTX records by itself, and tells nobody")
     model = models.model(models.PERCEPTRON)
-    with opened(bench, model, cuda_graphs="auto", **RANGES) as found:
+    with open_model(bench, model, cuda_graphs="auto", **RANGES) as found:
         for n in (2, 4, 2, 4, 2, 4):
             same(bench, model, found, {"x": draw(n, 16)})
         (engine,) = found.operators()[0]["engines"]
@@ -44,7 +44,7 @@ def cuda_graphs(bench: ModelOpener) -> str:
 def scratch_memory(bench: ModelOpener) -> str:
     """A network that needs scratch memory, with shapes that need much, little and much of it."""
     model = models.model(models.WIDE)
-    with opened(bench, model, dims={"n": (1, 16, 64)}) as found:
+    with open_model(bench, model, dims={"n": (1, 16, 64)}) as found:
         for n in (1, 64, 1, 64):
             same(bench, model, found, {"x": draw(n, 256)})
         scratch = found.operators()[0]["memory"]["shared_scratch_bytes"]
@@ -59,7 +59,7 @@ def many_sessions(bench: ModelOpener) -> str:
     """What the driver has free is the same before and after many sessions."""
     model, cuda, free = models.model(models.PERCEPTRON), cuda_library(), []
     for place in range(_OPENINGS):
-        with opened(bench, model, **RANGES) as found:
+        with open_model(bench, model, **RANGES) as found:
             found.run({"x": draw(4, 16)})
         if place in {_OPENINGS // 5, _OPENINGS - 1}:
             free.append(cuda.free_memory())
@@ -72,7 +72,7 @@ def refit(bench: ModelOpener) -> str:
     model = models.model(models.PERCEPTRON)
     changed = models.model(models.PERCEPTRON, 0.5)
     weights = {one.name: numpy_helper.to_array(one) for one in changed.graph.initializer}
-    with opened(bench, model, refittable=True, **RANGES) as found:
+    with open_model(bench, model, refittable=True, **RANGES) as found:
         before = found.run({"x": draw(4, 16)})[0]
         outcome = set(found.update_weights(weights).values())
         same(bench, changed, found, {"x": draw(4, 16)})
@@ -86,7 +86,7 @@ def weight_streaming(bench: ModelOpener) -> str:
     model, told, whole = models.model(models.WIDE), [], 0
     for budget in (0, 1 << 20):
         given: dict[str, Any] = {"weight_streaming": True, "weight_streaming_budget": budget}
-        with opened(bench, model, **given, **RANGES) as found:
+        with open_model(bench, model, **given, **RANGES) as found:
             same(bench, model, found, {"x": draw(4, 256)})
             memory = found.operators()[0]["engines"][0]["memory"]
         whole, used = memory["streamable_weight_bytes"], memory["weight_budget_bytes"]
@@ -112,4 +112,4 @@ def second_gpu(bench: ModelOpener) -> str:
     tensorrt()
     if not gpus()[1:]:
         raise NotAvailable("there is one GPU")
-    return agreed(models.PERCEPTRON, (4, 16), device=1, **RANGES)(bench)
+    return agreement(models.PERCEPTRON, (4, 16), device=1, **RANGES)(bench)

@@ -24,7 +24,7 @@ from subgraphkit_tensorrt.selftest.computing import (
     HALF,
     NotAvailable,
     draw,
-    opened,
+    open_model,
     require_float8,
     require_products,
     same,
@@ -110,7 +110,7 @@ def light_networks(bench: ModelOpener) -> str:
     errors = []
     for name in _LIGHT:
         model, feeds = light(bench, name)
-        with opened(bench, model) as found:
+        with open_model(bench, model) as found:
             errors.append(f"{name} {same(bench, model, found, feeds):.1e}")
     return f"errors: {', '.join(errors)}"
 
@@ -136,7 +136,7 @@ def in_precision(
                 file = Path(folder, "calibration.cache")
                 file.write_text(_calibration(bench, model, feeds))
                 given["calibration"] = str(file)
-            with opened(bench, model, **given) as found:
+            with open_model(bench, model, **given) as found:
                 require_products(found, products)
                 error = same(bench, model, found, feeds, most)
                 ours = _milliseconds(lambda: found.run(feeds))
