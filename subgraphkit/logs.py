@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import Final
 
-from subgraphkit.texts import Screen, folded, paragraph
+from subgraphkit.texts import Screen, fold_text, paragraph
 
 
 def logger_of(topic: str) -> logging.Logger:
@@ -32,7 +32,7 @@ class _ToStandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if sys.stderr is not None:
             screen = Screen(sys.stderr)
-            screen.write(folded(f"{record.name}: {self.format(record)}\n", screen.width))
+            screen.write(fold_text(f"{record.name}: {self.format(record)}\n", screen.width))
 
 
 _LEVELS: Final = {1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}

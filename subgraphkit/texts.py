@@ -35,10 +35,10 @@ def paragraph(text: str, width: int | None = None) -> str:
     """Make a message printable; its later lines are indented, so that none passes for another."""
     first, *others = printable(text, _LAYOUT).split("\n")
     lines = [first, *(line if line[:2] == "  " else f"  {line}" for line in others)]
-    return folded("\n".join(lines), width)
+    return fold_text("\n".join(lines), width)
 
 
-def folded(text: str, width: int | None) -> str:
+def fold_text(text: str, width: int | None) -> str:
     """Let what has no room in a line go on in an indented one; no word is broken.
 
     A line that is a command, or ends with one after a colon, stays in one piece to be copied.
@@ -67,12 +67,12 @@ def _fold_line(line: str, width: int) -> Iterator[str]:
     yield taken
 
 
-def counted(count: int, noun: str) -> str:
+def count_of(count: int, noun: str) -> str:
     """Write a number with its noun, in the plural where there is not one."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def listed(texts: Sequence[str], most: int) -> str:
+def list_texts(texts: Sequence[str], most: int) -> str:
     """Write the first of some texts in a row, and how many more there are."""
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
@@ -107,7 +107,7 @@ def _cells(one: str) -> int:
     return 2 if unicodedata.east_asian_width(one) in {"W", "F"} else 1
 
 
-def shortened(word: str, width: int) -> str:
+def cut_word(word: str, width: int) -> str:
     """Leave the middle out of a printable word that takes more cells than there are."""
     if width_of(word) <= width:
         return word
@@ -131,7 +131,7 @@ def _fitting(letters: Iterable[str], room: int) -> Iterator[str]:
         yield letter
 
 
-def aligned(
+def table_of(
     rows: Iterable[Sequence[str]],
     right: Iterable[int] = (),
     *,
@@ -228,7 +228,7 @@ def _wrap_cell(cell: str, width: int) -> list[str]:
         if parts and width_of(f"{parts[-1]} {word}") <= width:
             parts[-1] += f" {word}"
         else:
-            parts.append(shortened(word, width))
+            parts.append(cut_word(word, width))
     return parts or [""]
 
 
@@ -282,7 +282,7 @@ class Screen:
         if self.is_terminal:
             room = (self.width or 80) - 1  # in the last cell some terminals begin a line
             _redrawn.discard(self.stream)
-            self._put(f"{_ERASE}{shortened(printable(line), room)}")
+            self._put(f"{_ERASE}{cut_word(printable(line), room)}")
             if line:
                 _redrawn.add(self.stream)
         elif line:

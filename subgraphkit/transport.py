@@ -44,11 +44,11 @@ class Travelling:
     """About how many bytes each attribute may take."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuilt, carried(self)
+        return rebuild_error, parts_of(self)
 
 
-def carried(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dict[str, Any]]:
-    """Return what ``rebuilt`` takes to make a travelling exception anew; JSON can hold it."""
+def parts_of(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+    """Return what ``rebuild_error`` takes to make a travelling exception anew; JSON can hold it."""
     kinds = [
         kind
         for kind in type(error).__mro__
@@ -93,7 +93,7 @@ def _attribute(error: Any, name: str) -> Any:
     return None
 
 
-def rebuilt(
+def rebuild_error(
     names: Sequence[str],
     args: Sequence[Any],
     state: Mapping[str, Any],
@@ -101,7 +101,7 @@ def rebuilt(
     *,
     imports: bool = True,
 ) -> BaseException:
-    """Make an exception of what ``carried`` returned.
+    """Make an exception of what ``parts_of`` returned.
 
     ``imports``: Whether to import the module of a class; otherwise it must have been.
     """

@@ -30,7 +30,7 @@ Shape = tuple[Dim, ...]
 _NO_NAME = re.compile(r"\?*|None|-\d+|unk__.*", re.DOTALL)
 
 
-def named(text: str) -> str | None:
+def dim_name(text: str) -> str | None:
     """Return the name of a dimension; None for what exporters write where they have none.
 
     That is nothing at all, ``?``, ``None``, a negative number, and ``unk__`` with a number. Two
@@ -145,7 +145,7 @@ def _data_type_of(dtype: np.dtype) -> DataType:
 
 
 def _dim_text(dim: Dim) -> str:
-    return str(dim) if isinstance(dim, int) else named(dim or "") or "?"
+    return str(dim) if isinstance(dim, int) else dim_name(dim or "") or "?"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from svg import Box, Sheet, graph
 import subgraphkit as sk
 from subgraphkit import viewing
 from subgraphkit.backend.contract import set_lack
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 from subgraphkit.viewing.drawing import draw_pictures
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -211,7 +211,7 @@ def overview() -> Drawn:
     ((_, refusal),) = made.refusals_by("tensorrt").items()
     reason = refusal.text.partition(";")[0].replace(" for RTX", "")
     boxes = [
-        Box(f"{one.id}\n{counted(len(one.nodes), 'node')}", colours[one.backend])
+        Box(f"{one.id}\n{count_of(len(one.nodes), 'node')}", colours[one.backend])
         for one in made.subgraphs
     ]
     whole = graph(boxes, order)
@@ -222,7 +222,7 @@ def overview() -> Drawn:
         ("who takes which nodes", _nodes_drawn(bound, homes)),
         ("what runs, as one session", whole),
     )
-    runs = ", ".join(f"{one.id} with {counted(len(one.nodes), 'node')}" for one in made.subgraphs)
+    runs = ", ".join(f"{one.id} with {count_of(len(one.nodes), 'node')}" for one in made.subgraphs)
     return sheet, f"{described}: {runs}, because {reason}."
 
 
@@ -270,7 +270,7 @@ def _areas(made: Any) -> str:
             name,
             of["backend"],
             of["flops"],
-            f"{counted(of['nodes'], 'node')}, {of['flops'] / whole:.1%} of FLOPs",
+            f"{count_of(of['nodes'], 'node')}, {of['flops'] / whole:.1%} of FLOPs",
         )
         for name, of in quotient.nodes(data=True)
     ]

@@ -24,7 +24,7 @@ from playwright.sync_api import sync_playwright
 import subgraphkit as sk
 from subgraphkit import cli
 from subgraphkit.backend import Traits
-from subgraphkit.texts import folded
+from subgraphkit.texts import fold_text
 
 HERE: Final = Path(__file__).parent
 LARGEST_BYTES: Final = 200_000
@@ -110,7 +110,7 @@ def written(command: str) -> str:
         text = page.read_text(encoding="utf-8")
         page.unlink()
         return text
-    shown = html.escape(folded(f"$ subgraphkit {command}\n{printed.getvalue()}", 108))
+    shown = html.escape(fold_text(f"$ subgraphkit {command}\n{printed.getvalue()}", 108))
     return (
         '<body style="margin: 0; background: #14181f"><pre style="width: 108ch; margin: 0; '
         "white-space: pre-wrap; padding: 18px; color: #e6e9ef; font: 14px/1.4 monospace"

@@ -23,7 +23,7 @@ from subgraphkit.errors import (
 from subgraphkit.logs import logger_of
 
 
-def listed(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Return words with commas between them; ``(none)`` if there are none."""
     return ", ".join(words) or "(none)"
 
@@ -63,7 +63,7 @@ def unknown_option(
     guess, known = "", f"Options:          subgraphkit list {backend} --options"
     if not instead:
         guess = did_you_mean(key, valid)
-        known = f"Options:          {listed(valid)}   (subgraphkit list {backend} --options)"
+        known = f"Options:          {join_words(valid)}   (subgraphkit list {backend} --options)"
     text = f"backend {backend!r} has no option {key!r} (given by {origin}){guess}"
     hint = lines(instead, known)
     return OptionError("SGK110", text, hint=hint, backend=backend, option=key)

@@ -16,7 +16,7 @@ from subgraphkit.binding.model_process import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes, require_bounded, size_fed_nodes
 from subgraphkit.boundary import walking
 from subgraphkit.configuration.config import ResolvedConfig, resolve
-from subgraphkit.configuration.selection import unnumbered
+from subgraphkit.configuration.selection import strip_number
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import BindError, InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
@@ -125,7 +125,7 @@ class BoundModel(BoundGraph):
     def kept_folder(self, backend: str) -> Path | None:
         """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
         folder = self.settings.cache_dir
-        return kept_folder(folder, unnumbered(backend)) if self.settings.cache else None
+        return kept_folder(folder, strip_number(backend)) if self.settings.cache else None
 
 
 def bind(

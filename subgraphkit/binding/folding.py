@@ -34,7 +34,7 @@ from subgraphkit.ir import (
     make_subgraph,
 )
 from subgraphkit.lazy import cached_property
-from subgraphkit.onnx_io.weights import shared
+from subgraphkit.onnx_io.weights import share_array
 from subgraphkit.types import DataType, TensorType
 
 # What is computed may always be as large as this.
@@ -109,7 +109,7 @@ class BoundFolding:
         assert isinstance(type_, TensorType)  # noqa: S101 (nothing else is computed)
         compute = partial(self._compute_value, name, constants)
         keeps = (type_.nbytes or 0) <= _KEPT_BYTES
-        return Initializer(name, type_, shared(compute, keeps=keeps), version)
+        return Initializer(name, type_, share_array(compute, keeps=keeps), version)
 
     def _compute_value(self, name: str, constants: Mapping[str, Initializer]) -> _Array:
         """Compile and run all that a value depends on."""

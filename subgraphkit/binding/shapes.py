@@ -12,7 +12,7 @@ from subgraphkit.errors import BindError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph, Graph, Node, elements
 from subgraphkit.ir.graph import with_bodies
 from subgraphkit.limits import LoadLimits
-from subgraphkit.types import DataType, Dim, Shape, TensorType, named
+from subgraphkit.types import DataType, Dim, Shape, TensorType, dim_name
 
 _LARGEST: Final = 2**63 - 1
 
@@ -147,7 +147,7 @@ def _is_size(given: object) -> bool:
 
 def _dim(name: str, dim: Any) -> Dim:
     if dim is None or isinstance(dim, str):
-        return named(dim) if dim is not None else None
+        return dim_name(dim) if dim is not None else None
     if not _is_size(dim):
         raise _wrong(
             f"shapes gives input {name!r} the dimension {dim!r}, which is not a size",

@@ -40,7 +40,7 @@ def unknown_format(folder: Path, found: object, known: int, by: str) -> BundleEr
     return BundleError("SGK181", text, hint=fix, path=str(folder))
 
 
-def damaged(folder: Path, problem: str) -> BundleError:
+def bad_bundle(folder: Path, problem: str) -> BundleError:
     """SGK182: it is not what was exported."""
     text = f"the bundle {str(folder)!r} is damaged: {problem}"
     return BundleError("SGK182", text, hint=_EXPORT_AGAIN, path=str(folder))
@@ -53,7 +53,7 @@ def unreadable(path: Path, error: OSError) -> BundleError:
     return BundleError("SGK182", text, hint=fix, path=str(path))
 
 
-def untrusted(path: Path, problem: str, fix: str) -> BundleError:
+def untrusted_bundle(path: Path, problem: str, fix: str) -> BundleError:
     """SGK183: somebody else could have put engines there, and engines are run like programs."""
     text = f"the bundle is not opened, because {str(path)!r} {problem}"
     hint = f"{fix}\nOr, if you would run a program that lies there: trust=True (--trust)."

@@ -275,7 +275,7 @@ def rebuild(
         subgraphs.append(_subgraph(folder, entry, bound))
     unmade = [name for name in bound.outputs if name not in known and name not in bound.constants]
     if unmade:
-        raise messages.damaged(folder, f"no subgraph of its manifest makes output {unmade[0]!r}")
+        raise messages.bad_bundle(folder, f"no subgraph of its manifest makes output {unmade[0]!r}")
     nothing = (None,) * len(claims)
     return Partitioning(
         graph=bound,
@@ -297,7 +297,7 @@ def _check_nodes(folder: Path, manifest: BundleManifest, bound: BoundGraph) -> N
         if max(nodes) >= count:
             raise _wrong(folder, entry, f"the model has no node {max(nodes)}")
         if not seen.isdisjoint(nodes):
-            raise messages.damaged(folder, "its subgraphs hold a node of the model twice")
+            raise messages.bad_bundle(folder, "its subgraphs hold a node of the model twice")
         seen |= nodes
 
 
@@ -338,4 +338,4 @@ def _place(entry: SubgraphEntry, places: Mapping[tuple[str, str], int]) -> int:
 
 
 def _wrong(folder: Path, entry: SubgraphEntry, problem: str) -> BundleError:
-    return messages.damaged(folder, f"subgraph {entry.id!r} of its manifest: {problem}")
+    return messages.bad_bundle(folder, f"subgraph {entry.id!r} of its manifest: {problem}")

@@ -300,12 +300,12 @@ class BundleFiles:
         self._check_size(entry, size)
         if digest != entry.sha256:
             problem = f"{entry.name!r} has another SHA-256 than when it was written"
-            raise messages.damaged(self.folder, problem)
+            raise messages.bad_bundle(self.folder, problem)
 
     def _check_size(self, entry: FileEntry, size: int) -> None:
         if size != entry.size:
             has = f"{entry.name!r} has {'more' if size > entry.size else f'{size} bytes'}"
-            raise messages.damaged(self.folder, f"{has} instead of {entry.size}")
+            raise messages.bad_bundle(self.folder, f"{has} instead of {entry.size}")
 
     def _read_manifest(self) -> BundleManifest:
         with self._open(MANIFEST) as file:
@@ -313,7 +313,7 @@ class BundleFiles:
         try:
             members = json.loads(text)
         except (ValueError, RecursionError):
-            raise messages.damaged(self.folder, "its manifest is not JSON") from None
+            raise messages.bad_bundle(self.folder, "its manifest is not JSON") from None
         if not isinstance(members, dict) or MARK not in members:
             raise messages.not_a_bundle(self.folder, f"its {MANIFEST} is of something else")
         if members[MARK] != FORMAT or type(members[MARK]) is not int:
@@ -321,7 +321,7 @@ class BundleFiles:
         try:
             manifest = read_manifest(members)
         except MemberError as error:
-            raise messages.damaged(self.folder, str(error)) from None
+            raise messages.bad_bundle(self.folder, str(error)) from None
         self.digest: str = members[DIGEST]
         return manifest
 
@@ -329,11 +329,11 @@ class BundleFiles:
         """Open a file for reading, through no link."""
         path = self.folder / name
         if path.is_symlink():
-            raise messages.damaged(self.folder, f"{name!r} is a symbolic link")
+            raise messages.bad_bundle(self.folder, f"{name!r} is a symbolic link")
         try:
             file = open_through_no_link(path)
         except FileNotFoundError:
-            raise messages.damaged(self.folder, f"{name!r} is missing") from None
+            raise messages.bad_bundle(self.folder, f"{name!r} is missing") from None
         except OSError as error:
             raise messages.unreadable(path, error) from error
         try:
@@ -345,13 +345,13 @@ class BundleFiles:
 
     def _check_file(self, path: Path, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
-            raise messages.damaged(self.folder, f"{path.name!r} is not a regular file")
+            raise messages.bad_bundle(self.folder, f"{path.name!r} is not a regular file")
         self._check_owner(path, status)
 
     def _check_owner(self, path: Path, status: os.stat_result) -> None:
         problem = ownership_problem(path, status, owners=[_ROOT], whole=self.folder)
         if problem is not None and not self._trust:
-            raise messages.untrusted(path, *problem)
+            raise messages.untrusted_bundle(path, *problem)
 
 
 def _version_in(members: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ from subgraphkit.bundling.reading import (
 from subgraphkit.errors import describe_exception
 from subgraphkit.ir.structure import data_digest
 from subgraphkit.onnx_io import write_bundled_model
-from subgraphkit.storing.files import claimed, flush_folder, new_file
+from subgraphkit.storing.files import claim_path, flush_folder, new_file
 from subgraphkit.storing.folders import ownership_problem
 
 _MODEL: Final = "model.onnx"
@@ -91,7 +91,7 @@ def _claimed_folder(part: Path, mode: int) -> Iterator[None]:
     """Make a folder that is claimed for as long as the block lasts."""
     while True:
         part.mkdir(mode=mode | (mode & 0o444) >> 2)  # who may read may enter
-        with claimed(part):
+        with claim_path(part):
             if part.exists():  # or it was taken for left over, before it was claimed
                 yield
                 return
@@ -103,7 +103,7 @@ def _remove_left_overs(target: Path, kind: str) -> None:
     for path in [one for one in target.parent.iterdir() if one.suffix == kind]:
         if not name.fullmatch(path.name):
             continue
-        with claimed(path, wait=False) as is_left_over, suppress(OSError):
+        with claim_path(path, wait=False) as is_left_over, suppress(OSError):
             if is_left_over and not ownership_problem(path, path.lstat()):
                 names = [one.name for one in path.iterdir()]
                 if all(_OWN.fullmatch(one) or one == _UNNAMED for one in names):

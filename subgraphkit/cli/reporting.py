@@ -38,7 +38,7 @@ from subgraphkit.errors import (
     WeightUpdateError,
 )
 from subgraphkit.storing.files import write_output
-from subgraphkit.texts import Screen, folded, paragraph, printable
+from subgraphkit.texts import Screen, fold_text, paragraph, printable
 
 _FLAGS: Final = (
     (r"argument require='([^']*)'", r"--min-coverage \1"),
@@ -166,7 +166,7 @@ class CommandReport:
     def show(self, block: str | _Lines, *, exactly: bool = False) -> None:
         """Add a paragraph or a table to the text for people; ``exactly`` what programs read."""
         if isinstance(block, str) and not exactly:
-            block = folded(block, self.width)
+            block = fold_text(block, self.width)
         self._blocks.append(block)
 
     def note(self, text: str) -> None:

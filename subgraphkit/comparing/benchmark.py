@@ -13,7 +13,7 @@ import numpy as np
 
 from subgraphkit.backend.differences import Difference
 from subgraphkit.errors import CallerError
-from subgraphkit.texts import counted, in_seconds
+from subgraphkit.texts import count_of, in_seconds
 from subgraphkit.viewing import Paged, Section, Table, Text
 from subgraphkit.viewing.sections import Cell
 
@@ -214,7 +214,7 @@ class Benchmark(Paged):
             f"{one.selection} {in_seconds(one.median) if one.ran else one.code}"
             for one in self.measured
         )
-        turns = counted(self.schedule.rounds, "turn")
+        turns = count_of(self.schedule.rounds, "turn")
         return f"Benchmark({self.model!r}, {turns}: {', '.join(found)})"
 
 

@@ -21,7 +21,7 @@ from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import plan
-from subgraphkit.texts import counted, listed, printable
+from subgraphkit.texts import count_of, list_texts, printable
 from subgraphkit.types import DataType
 
 _SHOWN: Final = 4
@@ -77,10 +77,10 @@ class Bisection:
         lines = [_HEADINGS[self.verdict].format(**words)]
         lines += (f"  {printable(fact)}" for fact in self.facts)
         if self.subgraph:
-            whole = counted(self.size, "node")
+            whole = count_of(self.size, "node")
             lines.append(f"  In {self.subgraph}, {whole}; parts built: {self.builds}")
         if self.others:
-            lines.append(f"  At fault as well, not searched: {listed(self.others, _SHOWN)}")
+            lines.append(f"  At fault as well, not searched: {list_texts(self.others, _SHOWN)}")
         if self.model is not None and not self.reproduces:
             lines.append("  As a model of its own the part is right.")
         if self.command:

@@ -7,7 +7,7 @@ from subgraphkit.errors import BackendError, CallerError
 from subgraphkit.processes.child_process import how_it_ended
 
 
-def crashed(selection: str, doing: str, code: int) -> BackendError:
+def crashed_child(selection: str, doing: str, code: int) -> BackendError:
     """Word that a child process went down (SGK320)."""
     text = f"{selection!r} took its process down while {doing}: {how_it_ended(code)}"
     hint = "The fault is in the backend or its library; a session would have gone down as well."

@@ -14,7 +14,7 @@ from subgraphkit.errors import BackendError, CompileError, ExecutionError
 from subgraphkit.ir import Subgraph
 from subgraphkit.partitioning import Claim
 from subgraphkit.partitioning.constraints import ResolvedConstraints
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 
 _LOOK_SECONDS: Final = 0.02
 # How long an operator may take to close before its process is ended.
@@ -193,7 +193,7 @@ def ended_while(
     error = kind(
         "SGK136",
         f"the process in which backend {backend!r} was {doing} subgraph {subgraph.id!r} "
-        f"({counted(len(subgraph.nodes), 'node')}) ended with {ended.how}",
+        f"({count_of(len(subgraph.nodes), 'node')}) ended with {ended.how}",
         backend=backend,
         subgraph=subgraph.id,
         hint="This program and the session go on. To have such subgraphs run on the fallback "

@@ -22,10 +22,10 @@ from typing import Any, Final, Literal, Unpack
 
 from subgraphkit.backend.options import Option
 from subgraphkit.configuration.demands import EVERYBODY, Pin
-from subgraphkit.configuration.files import read_config_files, require_trust, untrusted
+from subgraphkit.configuration.files import read_config_files, require_trust, untrusted_setting
 from subgraphkit.configuration.layers import Layer, default_layer, make_layer, read_environment
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.configuration.selection import AUTO, BackendChoice, unnumbered
+from subgraphkit.configuration.selection import AUTO, BackendChoice, strip_number
 from subgraphkit.configuration.settings import SETTINGS, SettingValues
 from subgraphkit.limits import LoadLimits
 
@@ -139,7 +139,7 @@ class ResolvedConfig:
         for option in schema:
             given = entries.get(option.name) if option.needs_trust else None
             if given and given[1] == "file" and self.unvouched is not None:
-                raise untrusted(given[2], self.unvouched)
+                raise untrusted_setting(given[2], self.unvouched)
         return {key: (value, location) for key, (value, _, location) in entries.items()}
 
     @property
@@ -150,7 +150,7 @@ class ResolvedConfig:
 
     def isolates(self, backend: str) -> bool:
         """Say whether a backend compiles and runs in a child process."""
-        names = {backend, unnumbered(backend), EVERYBODY} if self.isolate else ()
+        names = {backend, strip_number(backend), EVERYBODY} if self.isolate else ()
         return not self.isolate.isdisjoint(names)
 
     def selecting(

@@ -124,7 +124,7 @@ def less_isolated(value: frozenset[str], below: frozenset[str]) -> bool:
     return EVERYBODY not in value and not below <= value
 
 
-def isolated(value: object) -> frozenset[str]:
+def read_isolated(value: object) -> frozenset[str]:
     """Read ``none``, ``process`` for all backends, or the names of some; else ValueError."""
     if isinstance(value, set | frozenset):
         value = sorted(value)

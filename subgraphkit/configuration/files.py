@@ -183,7 +183,7 @@ def _places(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
         yield number, place[len(prefix) :] if place[: len(prefix)] == prefix else place
 
 
-def unvouched(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path | None:
+def unvouched_folder(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path | None:
     """Return the folder of the file that was found, if nobody vouches for it."""
     for layer in layers:
         if layer.found_in is not None:
@@ -197,7 +197,7 @@ def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | 
     """Refuse a file, found where it is what holds, that widens trust (ConfigError, SGK126)."""
     others = [one for one in layers if one.found_in is None]
     said = next(one for one in others if "trusted_folders" in one.values)
-    folder = unvouched(layers, said.values["trusted_folders"].value)
+    folder = unvouched_folder(layers, said.values["trusted_folders"].value)
     if folder is None:
         return None
     for name, setting in SETTINGS.items():
@@ -205,10 +205,10 @@ def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | 
         if first.found_in is None or setting.widens is None:
             continue
         if setting.widens(values[name], below[0].values[name].value):
-            raise untrusted(first.values[name].location, folder)
+            raise untrusted_setting(first.values[name].location, folder)
     return folder
 
 
-def untrusted(location: str, folder: Path) -> ConfigError:
+def untrusted_setting(location: str, folder: Path) -> ConfigError:
     """Word that a file that nobody vouches for says what it may not (SGK126)."""
     return messages.untrusted_file(location, str(folder), str(user_file(os.environ)))

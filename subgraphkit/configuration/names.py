@@ -61,14 +61,14 @@ def in_our_names(text: str) -> str:
     return ",".join(dict.fromkeys(found)) if all(found) else ""
 
 
-def normalised(distribution: str) -> str:
+def plain_name(distribution: str) -> str:
     """Return a distribution's name as the packaging specification normalises it."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def ships_with_us(name: str, distribution: str) -> bool:
     """Say whether a distribution is the one that this project publishes a backend in."""
-    return name in KNOWN_BACKENDS and normalised(distribution) == f"subgraphkit-{name}"
+    return name in KNOWN_BACKENDS and plain_name(distribution) == f"subgraphkit-{name}"
 
 
 class _Installed(NamedTuple):
@@ -144,7 +144,7 @@ def _read_metadata() -> _Installed:
     for one in distributions():
         folder = getattr(one, "_path", None)  # nothing public says where metadata is
         try:
-            name = normalised(_stem(folder.name) if folder is not None else one.name)
+            name = plain_name(_stem(folder.name) if folder is not None else one.name)
             # as for importlib.metadata, what is found first hides what has the same name
             if name not in seen:
                 seen.add(name)

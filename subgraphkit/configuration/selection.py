@@ -81,7 +81,7 @@ class BackendChoice:
         return f"{self.name}{distribution}{'?' if self.optional else ''}{options}"
 
 
-def unnumbered(name: str) -> str:
+def strip_number(name: str) -> str:
     """Return the name of a backend without the number by which it was chosen again."""
     return name.partition("#")[0]
 

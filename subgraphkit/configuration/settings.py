@@ -22,12 +22,12 @@ from subgraphkit.backend.option_values import (
 )
 from subgraphkit.configuration.demands import (
     backend_name,
-    isolated,
     less_isolated,
     limits,
     looser,
     more_folders,
     pins,
+    read_isolated,
     shares,
 )
 from subgraphkit.configuration.selection import AUTO, NONE, Selection
@@ -228,7 +228,7 @@ _ALL: Final = (
     Setting("timeout_s", _seconds, None, "How many seconds compiling a model may take."),
     Setting(
         "isolate",
-        isolated,
+        read_isolated,
         frozenset(),
         "Which backends compile and run in a child process, which may crash or be ended: none, "
         "process for all of them, or their names.",

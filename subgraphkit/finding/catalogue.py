@@ -23,10 +23,10 @@ from subgraphkit.backend.messages import unavailable
 from subgraphkit.backend.options import Option
 from subgraphkit.backend.plugin_api import is_compatible, name_problem
 from subgraphkit.configuration.config import resolve
-from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS, normalised, ships_with_us
+from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS, plain_name, ships_with_us
 from subgraphkit.errors import BackendError, SubgraphkitError
 from subgraphkit.finding import messages
-from subgraphkit.texts import printable, shortened
+from subgraphkit.texts import cut_word, printable
 
 State = Literal[
     "registered",
@@ -103,10 +103,10 @@ class Catalogue:
 
     def find(self, name: str, distribution: str = "") -> list[BackendRecord]:
         """Return the records of a name, of one distribution if that is given."""
-        wanted = normalised(distribution)
+        wanted = plain_name(distribution)
         with self._lock:
             found = self._of_name(name)
-        found = [one for one in found if not wanted or normalised(one.distribution) == wanted]
+        found = [one for one in found if not wanted or plain_name(one.distribution) == wanted]
         return sorted(found, key=key_of)
 
     def _of_name(self, name: str) -> list[BackendRecord]:
@@ -165,7 +165,7 @@ def _settle(record: BackendRecord, rivals: list[BackendRecord]) -> BackendRecord
     if len(rivals) == 1 or record.state != "registered" or record is ours:
         return record
     if ours is not None:
-        error = messages.shadowed(record.name, record.provider, ours.provider)
+        error = messages.shadowed_backend(record.name, record.provider, ours.provider)
     else:
         error = messages.conflict(record.name, [(r.provider, r.entry_point) for r in rivals])
     return replace(record, state="conflict", error=error)
@@ -183,7 +183,7 @@ def _record(entry_point: EntryPoint) -> BackendRecord:
     problem = name_problem(record.name)
     if problem:
         problem = f"{problem}; entry point of {record.provider}"
-        bad_name = messages.bad_registration(shortened(printable(record.name), 64), problem)
+        bad_name = messages.bad_registration(cut_word(printable(record.name), 64), problem)
         return replace(record, state="broken", error=bad_name)
     path = find_manifest(record.entry_point.partition(":")[0].strip())
     if path is None:
@@ -220,7 +220,7 @@ def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (r
     for record in CATALOGUE.records():
         if record.name in resolved.block:
             where = resolved.sources["block"][1]
-            error = messages.blocked(record.name, "the list of backends", where)
+            error = messages.blocked_backend(record.name, "the list of backends", where)
             records.append(replace(record, state="blocked", error=error))
         else:
             records.append(_with_requirements(record))

@@ -27,7 +27,7 @@ from subgraphkit.backend.plugin_api import is_compatible, name_problem, parse_ap
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.boundary import pass_on
 from subgraphkit.configuration.names import BACKENDS_GROUP
-from subgraphkit.configuration.selection import unnumbered
+from subgraphkit.configuration.selection import strip_number
 from subgraphkit.errors import SelectorContractError, SubgraphkitError, describe_exception
 from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import BackendRecord, missing_requirements
@@ -289,7 +289,7 @@ def properties_of(backend: Backend) -> list[SubgraphProperty]:
     """Return new properties of a backend: those added from outside, then its own."""
     try:
         properties = [
-            *(added() for added in _ADDED.get(unnumbered(backend.name), ())),
+            *(added() for added in _ADDED.get(strip_number(backend.name), ())),
             *backend.properties(),
         ]
     except SubgraphkitError:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from subgraphkit.backend.messages import did_you_mean, lines, listed
+from subgraphkit.backend.messages import did_you_mean, join_words, lines
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
 from subgraphkit.errors import (
     BackendConflictError,
@@ -23,7 +23,7 @@ def missing(name: str, origin: str, install: str, usable: Sequence[str]) -> Back
         f"backend {name!r} is not installed (named by {origin})",
         hint=lines(
             f"Install it:       {install}",
-            f"Installed:        {listed(usable)}",
+            f"Installed:        {join_words(usable)}",
             f"If it is optional write '{name}?' in the list, or set SUBGRAPH_ON_MISSING=warn.",
         ),
         backend=name,
@@ -41,7 +41,7 @@ def unknown(
         "SGK102",
         f"unknown backend {name!r} (named by {origin}){guess}",
         hint=lines(
-            f"Installed:        {listed(usable)}", "Every known name: subgraphkit list --all"
+            f"Installed:        {join_words(usable)}", "Every known name: subgraphkit list --all"
         ),
         backend=name,
         is_likely_typo=bool(guess),
@@ -56,7 +56,7 @@ def unknown_distribution(
     return BackendNotFoundError(
         "SGK102",
         f"no distribution {distribution!r} provides backend {name!r} (named by {origin}){guess}",
-        hint=f"Provided by:      {listed(providers)}",
+        hint=f"Provided by:      {join_words(providers)}",
         backend=name,
         distribution=distribution,
     )
@@ -112,7 +112,7 @@ def conflict(name: str, providers: Sequence[tuple[str, str]]) -> BackendConflict
     )
 
 
-def shadowed(name: str, provider: str, ours: str) -> BackendConflictError:
+def shadowed_backend(name: str, provider: str, ours: str) -> BackendConflictError:
     """SGK129: another distribution has a backend by the name of one that ships with us."""
     distribution = provider.split(" ", 1)[0]
     return BackendConflictError(
@@ -134,7 +134,7 @@ def unused_options(
         "SGK113",
         f"options for backend {backend!r} are not used, because {reason}: {joined}"
         f"{'' if backend in selected else did_you_mean(backend, selected)}",
-        hint=f"Selected:         {listed(selected)}",
+        hint=f"Selected:         {join_words(selected)}",
     )
 
 
@@ -145,7 +145,7 @@ def bad_registration(backend: str, problem: str) -> BackendLoadError:
     )
 
 
-def blocked(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
+def blocked_backend(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
     """SGK117: the backend was named and is blocked."""
     return BackendUnavailableError(
         "SGK117",
@@ -163,7 +163,7 @@ _UNCHANGED: Final = (
 )
 
 
-def forked(name: str) -> BackendUnavailableError:
+def forked_library(name: str) -> BackendUnavailableError:
     """SGK127: a library whose threads and locks were in use when this process was forked."""
     return BackendUnavailableError(
         "SGK127",
@@ -228,7 +228,7 @@ def wrong_types(extension: str, node: str, operator: str, problem: str) -> Backe
 
 def wrong_edit(extension: str, model: str, nodes: Sequence[str], problem: str) -> BackendError:
     """SGK224: an extension edits a graph as it cannot be."""
-    where = f" in the place of {listed(nodes)}" if nodes else ""
+    where = f" in the place of {join_words(nodes)}" if nodes else ""
     return BackendError(
         "SGK224",
         f"what extension {extension!r} puts into model {model!r}{where} cannot be: {problem}",

@@ -240,7 +240,7 @@ def _looked_up(
             _require_harmless(record, resolved)
         return record, load_record(record, raise_errors=resolved.raise_plugin_errors)
     if choice.backend in resolved.block:
-        raise messages.blocked(choice.backend, choice.origin, resolved.sources["block"][1])
+        raise messages.blocked_backend(choice.backend, choice.origin, resolved.sources["block"][1])
     cls = target if isinstance(target, type) else type(target)
     record = BackendRecord(
         choice.backend, IN_PROCESS, entry_point=f"{cls.__module__}:{cls.__qualname__}"

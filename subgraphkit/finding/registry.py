@@ -191,7 +191,7 @@ def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecor
     """
     name = choice.backend
     if name in resolved.block:
-        raise messages.blocked(name, choice.origin, resolved.sources["block"][1])
+        raise messages.blocked_backend(name, choice.origin, resolved.sources["block"][1])
     records = CATALOGUE.find(name)
     if not records and name in KNOWN_BACKENDS:
         raise messages.missing(name, choice.origin, KNOWN_BACKENDS[name], usable_names())

@@ -107,7 +107,7 @@ class Adjacency:
         return path[seen[node] :][::-1]
 
 
-def united(groups: Iterable[Sequence[_Member]]) -> list[list[_Member]]:
+def unite_groups(groups: Iterable[Sequence[_Member]]) -> list[list[_Member]]:
     """Unite groups that share a member; return each ascending, in the order of their first."""
     root: dict[_Member, _Member] = {}
     for group in groups:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir.adjacency import Adjacency
 from subgraphkit.ir.graph import Graph, GraphWriter, Initializer, NodeTable
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 from subgraphkit.types import ValueType
 
 
@@ -129,7 +129,7 @@ def _raise_cycle(graph: str, table: NodeTable, adjacency: Adjacency) -> NoReturn
     shown = [_label(table, node) for node in [*cycle[:6], *cycle[:1]]]
     if len(cycle) > len(shown) - 1:
         shown.insert(-1, f"... {len(cycle) - len(shown) + 1} more ...")
-    nodes = counted(len(cycle), "node")
+    nodes = count_of(len(cycle), "node")
     raise InvalidModelError(
         "SGK203",
         f"graph {graph!r} has a cycle of {nodes}: " + " -> ".join(shown),

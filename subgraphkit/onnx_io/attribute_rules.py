@@ -22,7 +22,7 @@ from subgraphkit.ir import Initializer
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.protos import read_type
 from subgraphkit.onnx_io.weights import array_of, initializer_of, sparse_initializer_of
-from subgraphkit.texts import printable, shortened
+from subgraphkit.texts import cut_word, printable
 from subgraphkit.types import DataType, TensorType
 
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
@@ -324,9 +324,9 @@ def not_allowed(
     )
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Write the value of an attribute for people."""
     written = [*value] if isinstance(value, tuple) else value
     if isinstance(value, bytes):
         written = value.decode("utf-8", "backslashreplace")
-    return shortened(printable(repr(written)), _WIDTH)
+    return cut_word(printable(repr(written)), _WIDTH)

@@ -17,8 +17,8 @@ from subgraphkit.onnx_io.operator_rules import (
     like,
     product,
     shape_of,
-    swapped,
-    typed,
+    swap_axes,
+    type_of,
     with_shapes,
 )
 from subgraphkit.types import DataType, Dim, Shape, TensorType
@@ -54,7 +54,7 @@ def _in_channels_last(rule: Rule) -> Rule:
     """Return the rule of an operator that computes the same on images whose channels are last."""
 
     def turned(call: Call) -> Types:
-        first = typed(call.dtype(0), _channels_first(call.shape(0)))
+        first = type_of(call.dtype(0), _channels_first(call.shape(0)))
         made = rule(call._replace(inputs=[first, *call.inputs[1:]], values={}))
         return with_shapes(made, _channels_last)
 
@@ -73,7 +73,7 @@ def _dtype_of(rule: Rule, *places: int, otherwise: DataType = DataType.UNDEFINED
     def retyped(call: Call) -> Types:
         found = (call.dtype(place) for place in places)
         dtype = next(filter(None, found), otherwise)
-        return [typed(dtype, shape_of(type_)) for type_ in rule(call)]
+        return [type_of(dtype, shape_of(type_)) for type_ in rule(call)]
 
     return retyped
 
@@ -84,8 +84,8 @@ def _fused_matmul(call: Call) -> Types:
         shape = call.shape(place)
         if shape and call.attribute(f"transBatch{side}", 0):
             shape = (*shape[1:-1], shape[0], shape[-1])
-        sides.append(swapped(shape) if call.attribute(f"trans{side}", 0) else shape)
-    return [typed(call.dtype(0), product(call, *sides))]
+        sides.append(swap_axes(shape) if call.attribute(f"trans{side}", 0) else shape)
+    return [type_of(call.dtype(0), product(call, *sides))]
 
 
 def _gemm(right: int) -> Rule:
@@ -94,19 +94,19 @@ def _gemm(right: int) -> Rule:
     def rule(call: Call) -> Types:
         rows = call.dim(0, 1 if call.attribute("transA", 0) else 0)
         columns = call.dim(right, 0 if call.attribute("transB", 0) else 1)
-        return [typed(call.dtype(0), (rows, columns))]
+        return [type_of(call.dtype(0), (rows, columns))]
 
     return rule
 
 
 def _product(call: Call) -> Types:
-    return [typed(call.dtype(0), product(call, call.shape(0), call.shape(1)))]
+    return [type_of(call.dtype(0), product(call, call.shape(0), call.shape(1)))]
 
 
 def _matmul_of_blocks(call: Call) -> Types:
     shape = call.shape(0)
     columns = call.attribute("N")
-    return [typed(call.dtype(0), None if shape is None else (*shape[:-1], columns))]
+    return [type_of(call.dtype(0), None if shape is None else (*shape[:-1], columns))]
 
 
 def _skip_normalization(call: Call) -> Types:
@@ -122,13 +122,13 @@ def _root_mean_square(call: Call) -> Types:
         axis = call.attribute("axis", -1) % max(len(shape), 1)
         rows = tuple(1 if place >= axis else dim for place, dim in enumerate(shape))
     return [
-        typed(call.dtype(1), shape),
+        type_of(call.dtype(1), shape),
         TensorType(DataType(call.attribute("stash_type", 1)), rows),
     ]
 
 
 def _embeddings(call: Call) -> Types:
-    embedded = typed(call.dtype(2), (call.dim(0, 0), call.dim(0, 1), call.dim(2, 1)))
+    embedded = type_of(call.dtype(2), (call.dim(0, 0), call.dim(0, 1), call.dim(2, 1)))
     return [embedded, TensorType(DataType.INT32, (call.dim(0, 0),)), embedded]
 
 
@@ -145,7 +145,7 @@ def _attention(call: Call) -> Types:
         cache = past
     else:
         cache = (*past[:3], _plus(past[3], length), past[4])
-    return [typed(call.dtype(0), (batch, length, width)), typed(call.dtype(0), cache)]
+    return [type_of(call.dtype(0), (batch, length, width)), type_of(call.dtype(0), cache)]
 
 
 def _multi_head_attention(call: Call) -> Types:
@@ -165,8 +165,8 @@ def _multi_head_attention(call: Call) -> Types:
         (batch, heads, _total(call, 7, new), _per(width, heads)),
     ]
     dtype = call.dtype(0)
-    scores = typed(dtype, (batch, heads, length, caches[0][2]))
-    return [typed(dtype, (batch, length, width)), *(typed(dtype, c) for c in caches), scores]
+    scores = type_of(dtype, (batch, heads, length, caches[0][2]))
+    return [type_of(dtype, (batch, length, width)), *(type_of(dtype, c) for c in caches), scores]
 
 
 def _length_of(key: Shape | None) -> Dim:
@@ -206,12 +206,12 @@ def _group_query_attention(call: Call) -> Types:
         total = max(int(stated.item()), past)
     cache = (batch, key_heads, total, size)
     dtype = call.dtype(0)
-    caches = [typed(call.dtype(place) or dtype, cache) for place in (3, 4)]
-    return [typed(dtype, (batch, length, width)), *caches]
+    caches = [type_of(call.dtype(place) or dtype, cache) for place in (3, 4)]
+    return [type_of(dtype, (batch, length, width)), *caches]
 
 
 def _quantize_linear(call: Call) -> Types:
-    return [typed(call.dtype(2) or DataType.UINT8, call.shape(0))]
+    return [type_of(call.dtype(2) or DataType.UINT8, call.shape(0))]
 
 
 def _global_average(call: Call) -> Types:
@@ -220,7 +220,7 @@ def _global_average(call: Call) -> Types:
         ones = (1,) * (len(shape) - 2)
         last = call.attribute("channels_last", 0)
         shape = (shape[0], *ones, shape[-1]) if last else (*shape[:2], *ones)
-    return [typed(call.dtype(0), shape)]
+    return [type_of(call.dtype(0), shape)]
 
 
 def _lstm_of_integers(call: Call) -> Types:

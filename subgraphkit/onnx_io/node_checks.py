@@ -16,7 +16,7 @@ from onnx import AttributeProto, defs
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph, Node
 from subgraphkit.onnx_io.attribute_fits import OF_SHAPES, Fit, Given, fit_of, fit_of_input, leave
-from subgraphkit.onnx_io.attribute_rules import Rule, not_allowed, rule_of, shown
+from subgraphkit.onnx_io.attribute_rules import Rule, not_allowed, rule_of, show_value
 from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.types import DataType, ValueType
 
@@ -180,7 +180,7 @@ def _check_value(value: Any, rule: Rule, name: str, node: onnx.NodeProto, index:
         holds = all(map(rule.holds, value))
     if not holds:
         stated = value if isinstance(value, int | float | bytes) else tuple(value)
-        raise not_allowed(label_of(node, index), name, shown(stated), rule.text)
+        raise not_allowed(label_of(node, index), name, show_value(stated), rule.text)
 
 
 def _check_count(value: Any, name: str, node: onnx.NodeProto, index: int) -> None:
@@ -190,7 +190,7 @@ def _check_count(value: Any, name: str, node: onnx.NodeProto, index: int) -> Non
         return
     stated, have = value if isinstance(value, int) else len(value), len(getattr(node, names))
     if stated != have if names == "output" else stated > have:
-        told = shown(value if isinstance(value, int) else tuple(value))
+        told = show_value(value if isinstance(value, int) else tuple(value))
         raise not_allowed(label_of(node, index), name, told, f"what fits {have} {names}s")
 
 
@@ -288,7 +288,7 @@ def _require_of_node(
     given = Given([getattr(types.get(one), "shape", None) for one in read], stated)
     for kind, name, value, fit in asked:
         if allowed := fit(value, given):
-            found = shown(value) if value is not None else f"of shape {list(given.shape(1))}"
+            found = show_value(value) if value is not None else f"of shape {list(given.shape(1))}"
             raise not_allowed(f"node {Node(graph, node).label}", name, found, allowed, kind)
 
 

@@ -80,7 +80,7 @@ def with_shapes(types: Types, change: Callable[[Shape], Shape]) -> Types:
     ]
 
 
-def typed(dtype: DataType, shape: Shape | None = None) -> TensorType | None:
+def type_of(dtype: DataType, shape: Shape | None = None) -> TensorType | None:
     """Return the type of a tensor; None if the element type is not known."""
     return None if dtype is DataType.UNDEFINED else TensorType(dtype, shape)
 
@@ -90,7 +90,7 @@ def like(*places: int) -> Rule:
     return lambda call: [call.type(place) for place in places]
 
 
-def swapped(shape: Shape | None) -> Shape | None:
+def swap_axes(shape: Shape | None) -> Shape | None:
     """Return the shape with its last two axes exchanged."""
     return (*shape[:-2], shape[-1], shape[-2]) if shape and len(shape) > 1 else shape
 
@@ -116,7 +116,7 @@ def as_standard(op_type: str, version: int, places: Sequence[int] | slice = slic
 
 def _cast_by_name(call: Call) -> Types:
     name = str(call.attribute("to", "")).upper()
-    return [typed(DataType.__members__.get(name, DataType.UNDEFINED), call.shape(0))]
+    return [type_of(DataType.__members__.get(name, DataType.UNDEFINED), call.shape(0))]
 
 
 def _concat_along_1(call: Call) -> Types:
@@ -141,7 +141,7 @@ def _split_evenly(call: Call) -> Types:
     if sizes is not None:
         stated["split"] = tuple(sizes.tolist())
     elif call.type(1) is not None:
-        return [typed(call.dtype(0))] * call.outputs
+        return [type_of(call.dtype(0))] * call.outputs
     return call.standard("Split", 2, stated, call.inputs[:1], {})
 
 
@@ -150,13 +150,13 @@ def _upsample(call: Call) -> Types:
         return as_standard("Upsample", 9)(call)
     shape = call.shape(0)
     if shape is None:
-        return [typed(call.dtype(0))]
+        return [type_of(call.dtype(0))]
     scales = (1.0, 1.0, call.attribute("height_scale", 1.0), call.attribute("width_scale", 1.0))
     scaled = (
         floor(dim * scale) if isinstance(dim, int) else None
         for dim, scale in zip(shape, scales, strict=False)
     )
-    return [typed(call.dtype(0), tuple(scaled))]
+    return [type_of(call.dtype(0), tuple(scaled))]
 
 
 def _as_floats(call: Call) -> Types:
@@ -212,7 +212,7 @@ def _dict_vectorizer(call: Call) -> Types:
     value = type_.value if isinstance(type_, MapType) else None
     dtype = value.dtype if isinstance(value, TensorType) else DataType.UNDEFINED
     words = call.attribute("string_vocabulary", call.attribute("int64_vocabulary", ()))
-    return [typed(dtype, (1, len(words)))]
+    return [type_of(dtype, (1, len(words)))]
 
 
 def _attention(call: Call) -> Types:

@@ -37,7 +37,7 @@ _HIDDEN: Final = "subgraphkit.hidden"
 _MOST_ROUNDS: Final = 4
 
 
-def inferred(
+def infer_model(
     model: onnx.ModelProto, places: Sequence[int], *, strict: bool, propagates: bool
 ) -> onnx.ModelProto:
     """Return a model with the types that onnx infers; InferenceError if they contradict."""
@@ -227,7 +227,7 @@ def _ask_onnx(
     return [read_type(value.type, inferred=True) for value in found]
 
 
-def corrected(node: onnx.NodeProto) -> onnx.NodeProto:
+def write_default(node: onnx.NodeProto) -> onnx.NodeProto:
     """Write out the default of an attribute of STFT, which onnx's inference takes to be 0."""
     if node.op_type != "STFT" or node.domain or any(a.name == "onesided" for a in node.attribute):
         return node

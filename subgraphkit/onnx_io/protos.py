@@ -21,7 +21,7 @@ from subgraphkit.types import (
     SparseTensorType,
     TensorType,
     ValueType,
-    named,
+    dim_name,
 )
 
 _MOST_BYTES: Final = 2**63 - 1
@@ -147,7 +147,7 @@ def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> Non
         for dim in getattr(proto, kind).shape.dim:
             if dim.dim_param in symbols:
                 dim.dim_value = symbols[dim.dim_param]
-            elif dim.dim_param and named(dim.dim_param) is None:
+            elif dim.dim_param and dim_name(dim.dim_param) is None:
                 dim.ClearField("dim_param")
             elif dim.dim_value < 0:
                 dim.ClearField("dim_value")
@@ -193,4 +193,4 @@ def _dim(proto: onnx.TensorShapeProto.Dimension, inferred: bool) -> Dim:  # noqa
     if kind != "dim_param":
         return None
     name = intern(proto.dim_param)  # TypeError if it is no text
-    return name if inferred and name.startswith("unk__") else named(name)
+    return name if inferred and name.startswith("unk__") else dim_name(name)

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.ir.values import is_open
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import LARGEST_READ, corrected, inferred
+from subgraphkit.onnx_io.operator_types import LARGEST_READ, infer_model, write_default
 from subgraphkit.onnx_io.protos import copy_of, drop_notes, substitute_symbols, write_value_info
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
@@ -184,7 +184,7 @@ class Skeletons:
         held = graph.table.bodies
         at = {node: place for place, node in enumerate(nodes, first) if node in held}
         propagates = has_open_values and not at
-        result = inferred(skeleton, [*at.values()], strict=strict, propagates=propagates)
+        result = infer_model(skeleton, [*at.values()], strict=strict, propagates=propagates)
         found = read_types(result.graph.value_info, inferred=True)
         bodies = {
             node: read_bodies(
@@ -229,7 +229,7 @@ class Skeletons:
         first = len(target.node)
         made, op_types = proto.graph.node, self._graph.table.op_types
         target.node.extend(
-            [made[n] if op_types[n] != "STFT" else corrected(made[n]) for n in nodes]
+            [made[n] if op_types[n] != "STFT" else write_default(made[n]) for n in nodes]
         )
         drop_notes(target.node)
         return skeleton, first, has_open_values

@@ -16,7 +16,7 @@ import onnx
 from onnx import AttributeProto, defs
 
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
-from subgraphkit.onnx_io.attribute_rules import body_protos, shown
+from subgraphkit.onnx_io.attribute_rules import body_protos, show_value
 from subgraphkit.onnx_io.external_data import DataFolders
 from subgraphkit.onnx_io.microsoft_rules import MICROSOFT
 from subgraphkit.onnx_io.node_checks import NodeCheck, label_of
@@ -45,7 +45,7 @@ def require_text(model: onnx.ModelProto, *, everywhere: bool) -> None:
                 if raw is not None:
                     raise InvalidModelError(
                         "SGK214",
-                        f"field {field.name!r} of {where} is {shown(raw)}, which is not UTF-8",
+                        f"field {field.name!r} of {where} is {show_value(raw)}, which is not UTF-8",
                         hint="The model file is damaged or was written wrongly; export it again.",
                     )
             elif field.type == field.TYPE_MESSAGE and (everywhere or field.name in _OF_WHOLE):

@@ -56,9 +56,9 @@ def initializer_of(
     """
     type_ = _sizes_of(tensor.data_type, tuple(tensor.dims)).type
     if payload is None:
-        read = shared(lambda: array_of(tensor, folders))
+        read = share_array(lambda: array_of(tensor, folders))
         return Initializer(name or tensor.name, type_, read, mapped=_place(tensor, folders))
-    read = shared(lambda: _array_from(tensor, payload.data()))
+    read = share_array(lambda: _array_from(tensor, payload.data()))
     return Initializer(name or tensor.name, type_, read)
 
 
@@ -96,7 +96,7 @@ def sparse_initializer_of(
         dense.setflags(write=False)
         return dense
 
-    return Initializer(sparse.values.name, type_, shared(read))
+    return Initializer(sparse.values.name, type_, share_array(read))
 
 
 def array_of(tensor: onnx.TensorProto, folders: DataFolders | None) -> _Array:
@@ -235,7 +235,7 @@ def check_sparse(sparse: onnx.SparseTensorProto, folders: DataFolders | None, wh
         raise _disagree(values, where, "is sparse, and its indices are not those of a list")
 
 
-def shared(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _Array]:
+def share_array(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[[], _Array]:
     """Return a reader that reads again only after the last array it returned was dropped."""
     held: Callable[[], _Array | None] = lambda: None  # noqa: E731 (the state before any reading)
 

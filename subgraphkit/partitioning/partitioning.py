@@ -29,17 +29,17 @@ from subgraphkit.partitioning.constraints import (
 )
 from subgraphkit.partitioning.division import claim_regions, divide_model, require_all_claimed
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData, cut
-from subgraphkit.partitioning.placements import selected
+from subgraphkit.partitioning.placements import resolve_selection
 from subgraphkit.partitioning.plan_files import save_regions
 from subgraphkit.partitioning.regrouping import (
     divided_anew,
-    merged,
-    moved,
-    regrouped,
+    merge_subgraphs,
+    move_subgraph,
     split,
     taken_away,
+    with_regions,
 )
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,7 +195,7 @@ class Partitioning(PartitioningData):
             ConfigError: They would wait on others in a circle, the backend refuses the whole, their
                 backends differ, or one does not exist (SGK123).
         """
-        return merged(self, ids)
+        return merge_subgraphs(self, ids)
 
     def split(self, subgraph_id: str, nodes: Iterable[int | Node]) -> "Partitioning":
         """Return the partitioning with some nodes of a subgraph in a subgraph of their own.
@@ -216,7 +216,7 @@ class Partitioning(PartitioningData):
                 (SGK123).
             BackendError: The backend cannot be loaded or cannot run here (SGK103 to SGK105).
         """
-        return moved(self, subgraph_id, backend)
+        return move_subgraph(self, subgraph_id, backend)
 
     def diff(self, other: "Partitioning") -> "Sequence[reports.Move]":
         """Return what is on another backend than in ``other``, the most work first.
@@ -241,8 +241,8 @@ class Partitioning(PartitioningData):
     def summary(self) -> str:
         """Its nodes and subgraphs in a few words, and how many subgraphs each backend has."""
         is_constant = self.graph.is_constant_node
-        nodes = counted(sum(not is_constant(node) for node in self.graph.order), "node")
-        subgraphs = counted(len(self.subgraphs), "subgraph")
+        nodes = count_of(sum(not is_constant(node) for node in self.graph.order), "node")
+        subgraphs = count_of(len(self.subgraphs), "subgraph")
         having = Counter(subgraph.backend for subgraph in self.subgraphs)
         shares = ", ".join(f"{name} {count:,}" for name, count in having.items())
         return f"{nodes} in {subgraphs}{': ' if shares else ''}{shares}"
@@ -309,7 +309,7 @@ def partition(
     if not isinstance(bound, BoundModel):
         bound = bind(bound)
     with walking("partition", bound.name):
-        settings, placement = selected(bound, backends, constraints)
+        settings, placement = resolve_selection(bound, backends, constraints)
         placed = placement.constraints(bound) if placement is not None else None
         demands = placed or all_demands(settings, constraints)
         named: dict[str, str] = {}
@@ -320,7 +320,7 @@ def partition(
             # nobody named those of a placement: what was measured is as asked
             partitioning = _make_partitioning(state, passes, demanded, {} if placed else named)
             if placement is not None and placement.regions:
-                partitioning = regrouped(partitioning, placement.regions_in(partitioning))
+                partitioning = with_regions(partitioning, placement.regions_in(partitioning))
         if bound.extensions.implements("subgraphkit_plan"):
             bound.extensions.notify("subgraphkit_plan", partitioning=partitioning)
         return partitioning

@@ -169,7 +169,7 @@ def warn_of_differences(
         )
 
 
-def selected(
+def resolve_selection(
     bound: BoundModel, backends: Selection | None, constraints: Constraints | None
 ) -> tuple[ResolvedConfig, Placement | None]:
     """Return the settings with the selection, and the placement if there is one.

@@ -19,7 +19,7 @@ from subgraphkit.ir import Node, boundary
 from subgraphkit.ir.costs import is_open, work_of
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 
 NODE: Final = "node"
 """The class of what every node costs, however small."""
@@ -166,7 +166,7 @@ class Predictions:
         share = self._share(nodes)
         return Refusal(
             "not_worth",
-            f"not worth handing over: {counted(len(nodes), 'node')}, {share:.2%} of the work, "
+            f"not worth handing over: {count_of(len(nodes), 'node')}, {share:.2%} of the work, "
             f"{values}",
         )
 

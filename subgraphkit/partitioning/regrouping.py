@@ -39,7 +39,7 @@ def regions_of(partitioning: PartitioningT) -> list[tuple[int, Collection[int]]]
     return list(zip(partitioning.claimed_by, nodes, strict=True))
 
 
-def regrouped(partitioning: PartitioningT, regions: Regions) -> PartitioningT:
+def with_regions(partitioning: PartitioningT, regions: Regions) -> PartitioningT:
     """Return a partitioning with other regions; ConfigError (SGK123) for a circle or a refusal.
 
     ``regions``: Nodes in any order; where ``Constant`` nodes go is found anew.
@@ -81,8 +81,8 @@ def _require_accepted(state: PartitionState, made: Sequence[Cut]) -> None:
             raise ConfigError("SGK123", problem)
 
 
-def merged(partitioning: PartitioningT, ids: Sequence[str]) -> PartitioningT:
-    """Return the partitioning with some subgraphs of one backend as one, as ``regrouped``."""
+def merge_subgraphs(partitioning: PartitioningT, ids: Sequence[str]) -> PartitioningT:
+    """Return the partitioning with some subgraphs of one backend as one, as ``with_regions``."""
     places = sorted({partitioning.place_of(one) for one in ids})
     backends = dict.fromkeys(partitioning.subgraphs[place].backend for place in places)
     if len(backends) > 1:
@@ -92,13 +92,14 @@ def merged(partitioning: PartitioningT, ids: Sequence[str]) -> PartitioningT:
             hint="Put them on one first: partitioning.move(subgraph_id, backend).",
         )
     regions = regions_of(partitioning)
-    united = list(chain.from_iterable(regions[place][1] for place in places))
+    nodes = list(chain.from_iterable(regions[place][1] for place in places))
+    whole = [(regions[place][0], nodes) for place in places[:1]]
     rest = [one for place, one in enumerate(regions) if place not in places]
-    return regrouped(partitioning, [*rest, *((regions[places[0]][0], united) for _ in places[:1])])
+    return with_regions(partitioning, [*rest, *whole])
 
 
 def split(partitioning: PartitioningT, subgraph_id: str, nodes: Iterable[int]) -> PartitioningT:
-    """Return the partitioning with some nodes of a subgraph apart, as ``regrouped``."""
+    """Return the partitioning with some nodes of a subgraph apart, as ``with_regions``."""
     place, apart = partitioning.place_of(subgraph_id), frozenset(nodes)
     claim, whole = regions_of(partitioning)[place]
     if not apart or not apart < frozenset(whole):
@@ -109,10 +110,10 @@ def split(partitioning: PartitioningT, subgraph_id: str, nodes: Iterable[int]) -
         )
     regions = regions_of(partitioning)
     regions[place : place + 1] = [(claim, apart), (claim, frozenset(whole) - apart)]
-    return regrouped(partitioning, regions)
+    return with_regions(partitioning, regions)
 
 
-def moved(partitioning: PartitioningT, subgraph_id: str, backend: object) -> PartitioningT:
+def move_subgraph(partitioning: PartitioningT, subgraph_id: str, backend: object) -> PartitioningT:
     """Return the partitioning with the nodes of a subgraph pinned to another backend."""
     place = partitioning.place_of(subgraph_id)
     name, claims, shift = _with_backend(partitioning, backend)

@@ -24,7 +24,7 @@ from subgraphkit.processes.child_process import (
     child_environment,
     stop_child,
 )
-from subgraphkit.transport import Travelling, carried, rebuilt
+from subgraphkit.transport import Travelling, parts_of, rebuild_error
 
 _PROGRAM: Final = "subgraphkit.processes.callee"
 
@@ -277,7 +277,7 @@ def place_of(function: Place) -> str:
 def plain_error(error: BaseException) -> dict[str, Any]:
     """Return an error as plain data, from which the caller makes it anew."""
     if isinstance(error, Travelling):
-        return {"coded": carried(error)}
+        return {"coded": parts_of(error)}
     return {
         "kind": type(error).__name__,
         "text": errors.text_of(error),
@@ -295,7 +295,7 @@ def result_of(reply: Mapping[str, Any]) -> Any:
 
 def _rebuild_error(plain: Mapping[str, Any]) -> BaseException:
     if "coded" in plain:
-        return rebuilt(*plain["coded"], imports=False)
+        return rebuild_error(*plain["coded"], imports=False)
     kind: object = getattr(builtins, plain["kind"], None)
     error: Any = RuntimeError(f"{plain['kind']}: {plain['text']}")
     if isinstance(kind, type) and issubclass(kind, Exception):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
-from subgraphkit.ir.adjacency import united
+from subgraphkit.ir.adjacency import unite_groups
 from subgraphkit.rewriting.draft import Draft, attribute, label_of
 from subgraphkit.rewriting.ranges import Range, Ranges
 from subgraphkit.rewriting.records import QUANTIZED, Kept, Precision
@@ -245,7 +245,7 @@ def _shared_thresholds(
         joined = [value for value in (*node.input, *node.output) if value in wanted]
         groups += [joined] if node.op_type == "Concat" and joined else []
     found: dict[str, float] = {}
-    for group in united(groups):
+    for group in unite_groups(groups):
         most = max(_most(ranges.values[value], precision) for value in group)
         found.update(dict.fromkeys(group, most))
     return found

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 from subgraphkit.errors import CallerError, UnsupportedModelError
-from subgraphkit.ir.adjacency import united
+from subgraphkit.ir.adjacency import unite_groups
 from subgraphkit.onnx_io.model import Model, load
 from subgraphkit.onnx_io.sources import ModelSource
 from subgraphkit.rewriting.draft import Draft, draft_of, label_of, skeleton_of
@@ -86,7 +86,7 @@ def _moving_groups(draft: Draft, verdicts: list[Verdict]) -> list[list[int]]:
             read = [node.input[place] for place in verdicts[i].inputs]
             joined.append([i, *(makers[value] for value in read if value in makers)])
             makers.update((value, i) for value in node.output if value)
-    return united(joined)
+    return unite_groups(joined)
 
 
 @dataclass(eq=False)

@@ -25,7 +25,7 @@ from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import check_count, check_seconds, queue_full
 from subgraphkit.running.observing import Observer, RunStats
 from subgraphkit.running.stopping import RunOptions
-from subgraphkit.running.streams import awaited, patience, streamed, streamed_async, submitted
+from subgraphkit.running.streams import astream_runs, await_run, patience, stream_runs, submit_run
 from subgraphkit.running.turns import Turns
 
 _SEED: Final = 0
@@ -261,7 +261,7 @@ class Answering(ABC):
 
         waiting.add(options)
         try:
-            return await awaited(submitted(self._pool(), run, caller=caller), timeout)
+            return await await_run(submit_run(self._pool(), run, caller=caller), timeout)
         finally:
             waiting.discard(options)
             options.cancel()
@@ -318,8 +318,8 @@ class Answering(ABC):
             return self.run(output_names, feeds, options)
 
         if isinstance(items, AsyncIterable):
-            return streamed_async(run, options, items, depth)
-        return streamed(run, options, items, depth)
+            return astream_runs(run, options, items, depth)
+        return stream_runs(run, options, items, depth)
 
     def __call__(self, *arrays: Any, **feeds: Any) -> dict[str, Any]:
         """Compute all outputs from inputs given in order or by name; returns them by name.

@@ -18,7 +18,7 @@ from subgraphkit.running.emission import pick_results
 from subgraphkit.running.feeds import admit_input, check_names, places_of
 from subgraphkit.running.gate import start_over_in_children
 from subgraphkit.running.messages import check_count, check_seconds, not_batched
-from subgraphkit.running.streams import awaited
+from subgraphkit.running.streams import await_run
 from subgraphkit.types import Dim, TensorType
 
 _IDLE_SECONDS: Final = 1.0
@@ -147,7 +147,7 @@ class Batcher:
             SubgraphkitError: As for ``Session.run``; or the batcher is closed (SGK144).
         """
         check_seconds("timeout", timeout)
-        return await awaited(self.submit(input_feed, output_names, timeout_s=timeout), timeout)
+        return await await_run(self.submit(input_feed, output_names, timeout_s=timeout), timeout)
 
     def close(self) -> None:
         """Answer what came before, and take nothing more. May be called more than once."""

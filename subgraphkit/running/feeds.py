@@ -20,7 +20,7 @@ from subgraphkit.errors import InputError, SubgraphkitWarning
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.devices import DeviceBuffer, is_on_device
 from subgraphkit.running.messages import no_output, not_a_list, unfit
-from subgraphkit.texts import listed, printable
+from subgraphkit.texts import list_texts, printable
 from subgraphkit.types import (
     DataType,
     Dim,
@@ -76,7 +76,7 @@ def model_in_words(kind: str, graph: BoundGraph, summary: str, state: str) -> st
     lines = [f"{kind}({head})"]
     for what, names in (("in", graph.inputs), ("out", graph.outputs)):
         shown = [f"{name} {graph.types.get(name, '?')}" for name in names]
-        lines.append(f"  {what}: {printable(listed(shown, _SHOWN))}")
+        lines.append(f"  {what}: {printable(list_texts(shown, _SHOWN))}")
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 from subgraphkit.backend.operator import maker_of
 from subgraphkit.backend.progress import Progress
 from subgraphkit.errors import CallerError
-from subgraphkit.finding.messages import forked
+from subgraphkit.finding.messages import forked_library
 from subgraphkit.finding.registry import forbid
 from subgraphkit.planning import Plan
 
@@ -233,7 +233,7 @@ def _in_child() -> None:
     for owner in list(_THREADED):
         owner.leave_parent()
     for name in _AT_WORK:
-        forbid(name, forked(name))
+        forbid(name, forked_library(name))
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from subgraphkit.backend.hookspecs import RunEvent, StepEvent
 from subgraphkit.backend.operator import InnerTime
 from subgraphkit.ir import Subgraph
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 from subgraphkit.viewing import Span, Table, Timeline
 
 
@@ -74,7 +74,7 @@ class ProfileRow:
         if self.kind == "inside":
             return " + ".join(self.nodes) or f"{self.backend}: {self.name}"
         return {
-            "subgraph": f"{self.name}, {counted(len(self.nodes), 'node')}",
+            "subgraph": f"{self.name}, {count_of(len(self.nodes), 'node')}",
             "unattributed": "unattributed",
             "hand-over": self.name,
             "clocks": "the clocks of this profile",

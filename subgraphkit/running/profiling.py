@@ -27,7 +27,7 @@ from subgraphkit.running.profile_rows import (
     timeline,
     trace,
 )
-from subgraphkit.texts import counted, in_seconds
+from subgraphkit.texts import count_of, in_seconds
 from subgraphkit.viewing import Paged, Section, Table, Text
 from subgraphkit.viewing.sections import lines_of
 
@@ -321,7 +321,7 @@ class Profile(Paged):
         span = f"{in_seconds(min(walls))} to {in_seconds(max(walls))}"
         cost = "" if self.overhead is None else f"; measuring costs {max(self.overhead, 0.0):.1%}"
         mean = in_seconds(sum(walls) / len(walls))
-        return f"{counted(len(walls), 'run')} of {mean} ({span}){cost}"
+        return f"{count_of(len(walls), 'run')} of {mean} ({span}){cost}"
 
     def _know(self, plan: Plan) -> None:
         self._plan, self.model = plan, plan.graph.name

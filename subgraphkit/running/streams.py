@@ -22,7 +22,7 @@ _PATIENCE_SECONDS: Final = 0.1
 """What a run whose time is up gets to come to its next step before nobody waits for it any more."""
 
 
-def submitted(pool: Any, run: _Run, *feeds: _Feeds, **how: Any) -> "Future[_Results]":
+def submit_run(pool: Any, run: _Run, *feeds: _Feeds, **how: Any) -> "Future[_Results]":
     """Have a run done by another thread, in the context of this one.
 
     ``pool``: An ``Executor``, or ``Turns``.
@@ -43,7 +43,7 @@ def patience(timeout: float | None) -> float | None:
     return timeout + _PATIENCE_SECONDS
 
 
-async def awaited(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
+async def await_run(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
     """Wait for results while the event loop goes on; dropped when nobody waits any more.
 
     ``timeout``: Seconds to wait before RunTimeoutError (SGK138); None for as long as it takes.
@@ -79,12 +79,12 @@ def _begin_runs(pool: Executor, run: _Run, items: Iterable[_Feeds]) -> "Iterator
     """Begin a run for each item when it is asked for; an error of the items takes its place."""
     try:
         for feeds in items:
-            yield submitted(pool, run, feeds)
+            yield submit_run(pool, run, feeds)
     except Exception as error:  # noqa: BLE001 (raised at its place)
         yield _failed_future(error)
 
 
-def streamed(
+def stream_runs(
     run: _Run, options: RunOptions, items: Iterable[_Feeds], depth: int
 ) -> Iterator[_Results]:
     """Yield the results of runs in order; see ``Answering.stream``."""
@@ -114,15 +114,15 @@ async def _begun_async(
 
     try:
         async for feeds in items:
-            yield wrap_future(submitted(pool, run, feeds))
+            yield wrap_future(submit_run(pool, run, feeds))
     except Exception as error:  # noqa: BLE001 (raised at its place)
         yield wrap_future(_failed_future(error))
 
 
-async def streamed_async(
+async def astream_runs(
     run: _Run, options: RunOptions, items: AsyncIterable[_Feeds], depth: int
 ) -> AsyncIterator[_Results]:
-    """Yield the results of runs in order, as soon as they are there; as ``streamed``."""
+    """Yield the results of runs in order, as soon as they are there; as ``stream_runs``."""
     import asyncio  # noqa: PLC0415 (as above)
 
     pool = ThreadPoolExecutor(depth, "subgraphkit stream")

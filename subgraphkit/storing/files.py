@@ -51,10 +51,10 @@ def open_plain(path: Path, *, secret: bool = False) -> BinaryIO:
 
 def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise messages.untrusted(path, "is not a regular file", f"Remove it: rm -r {path}")
+        raise messages.untrusted_path(path, "is not a regular file", f"Remove it: rm -r {path}")
     require_owner(path, status)
     if secret and HAS_OWNERS and status.st_mode & _OTHERS_MAY_READ:
-        raise messages.untrusted(
+        raise messages.untrusted_path(
             path,
             f"can be read by others (mode {stat.S_IMODE(status.st_mode):04o})",
             f"Remove it, and a new one is made: rm {path}",
@@ -108,7 +108,7 @@ def _write_by_way_of(
     """Write a file, claimed, and give it its name; return whether it was there to the end."""
     with contextlib.ExitStack() as claim:
         with new_file(part, mode, durable=durable) as file:
-            if not claim.enter_context(claimed(part)) and not os.path.lexists(part):
+            if not claim.enter_context(claim_path(part)) and not os.path.lexists(part):
                 return False
             file.write(data)
         if replace or not _linked(part, path):
@@ -117,7 +117,7 @@ def _write_by_way_of(
 
 
 @contextmanager
-def claimed(path: Path, *, wait: bool = True) -> Iterator[bool]:
+def claim_path(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Lock a file or a folder itself, which tells other processes that somebody is at work on it.
 
     The system frees the lock when the process ends, however it ends: what nobody claims is left
@@ -142,7 +142,7 @@ def remove_left_over(path: Path) -> bool:
     """Remove a file that a writer which was killed has left of ``write_whole``; no other."""
     if not _PART.fullmatch(path.name):
         return False
-    with claimed(path, wait=False) as is_left_over:
+    with claim_path(path, wait=False) as is_left_over:
         if is_left_over:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -83,7 +83,7 @@ def private_folder(folder: Path) -> Path:
     except OSError as error:
         raise messages.unusable(folder, "be kept in", error) from error
     if stat.S_ISLNK(status.st_mode):
-        raise messages.untrusted(folder, "is a symbolic link", "Name the folder it leads to.")
+        raise messages.untrusted_path(folder, "is a symbolic link", "Name the folder it leads to.")
     require_owner(folder, status)
     return folder
 
@@ -115,4 +115,4 @@ def require_owner(path: Path, status: os.stat_result) -> None:
     """Refuse what somebody else could have written (CacheError, SGK150)."""
     problem = ownership_problem(path, status)
     if problem is not None:
-        raise messages.untrusted(path, *problem)
+        raise messages.untrusted_path(path, *problem)

@@ -57,7 +57,7 @@ def _read(path: Path) -> bytes:
     with open_plain(path, secret=True) as file:
         key = file.read(_LENGTH + 1)
     if len(key) != _LENGTH:
-        raise messages.untrusted(
+        raise messages.untrusted_path(
             path, "is not a key", f"Remove it, and a new one is made: rm {path}"
         )
     return key

@@ -7,7 +7,7 @@ from subgraphkit.errors import CacheError, describe_exception
 _OTHERWISE = "Or keep engines elsewhere with SUBGRAPH_CACHE_DIR, or none with SUBGRAPH_CACHE=off."
 
 
-def untrusted(path: Path, problem: str, fix: str) -> CacheError:
+def untrusted_path(path: Path, problem: str, fix: str) -> CacheError:
     """SGK150: somebody else could have put engines there, and engines are run like programs."""
     return CacheError(
         "SGK150",

@@ -12,7 +12,7 @@ from math import log10, sqrt
 from typing import Final
 from zlib import crc32
 
-from subgraphkit.texts import in_bytes, shortened, width_of
+from subgraphkit.texts import cut_word, in_bytes, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
 from subgraphkit.viewing.layout import Column, Extent, place
 from subgraphkit.viewing.sections import Arrow, Drawing, text_of
@@ -128,7 +128,7 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
 def _lines(item: Item, most: int = _LONGEST_LABEL) -> list[str]:
     note = text_of(item.box.note)
     note = note if width_of(note) <= most else f"{note[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
-    return list(filter(None, (shortened(text_of(item.box.key), most), note))) or [""]
+    return list(filter(None, (cut_word(text_of(item.box.key), most), note))) or [""]
 
 
 def _text_size(item: Item) -> _Size:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Final, Self
 
-from subgraphkit.texts import aligned, folded, printable
+from subgraphkit.texts import fold_text, printable, table_of
 
 Cell = str | int | float | None
 """What a table has in a place: text, a number to be sorted as one, or nothing."""
@@ -69,7 +69,7 @@ class Table:
         rows = [[one if isinstance(one, str) else text_of(one) for one in row] for row in self.rows]
         give = map(place, self.give) if self.give else None
         right = [at for at, number in enumerate(self.numeric()) if number]
-        return aligned([heads, *rows], [*right, *map(place, self.right)], width=width, give=give)
+        return table_of([heads, *rows], [*right, *map(place, self.right)], width=width, give=give)
 
     def drop_empty(self) -> Self:
         """Return the table without the columns that nothing is in, but for the first."""
@@ -190,7 +190,7 @@ def lines_of(sections: Iterable[Section], width: int | None = None) -> list[str]
             lines += ["", *one.lines(width)]
         lines += [""] if isinstance(one, Text) else []
         text = one.text if isinstance(one, Text) else one.caption if isinstance(one, Table) else ""
-        lines += (folded(printable(line), width) for line in text.splitlines())
+        lines += (fold_text(printable(line), width) for line in text.splitlines())
     return lines[1:]
 
 

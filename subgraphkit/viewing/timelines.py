@@ -5,7 +5,7 @@ from html import escape
 from math import floor, log10
 from typing import Final
 
-from subgraphkit.texts import in_seconds, shortened
+from subgraphkit.texts import cut_word, in_seconds
 from subgraphkit.viewing.drawing import colours_of
 from subgraphkit.viewing.sections import Timeline, text_of
 
@@ -53,6 +53,6 @@ def _spans(drawn: Timeline, end: float) -> Iterator[str]:
             f'fill="{colours[one.group]}" stroke="currentColor" stroke-width=".5"/>'
         )
         if (letters := int((width - 6) / _LETTER)) > 3:  # noqa: PLR2004 (of fewer nobody reads a name)
-            text = escape(shortened(name, letters))
+            text = escape(cut_word(name, letters))
             yield f'<text x="{x + 4:.1f}" y="{y + 15}" fill="#14181f">{text}</text>'
         yield "</g>"

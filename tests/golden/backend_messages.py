@@ -94,7 +94,7 @@ MESSAGES: dict[str, SubgraphkitError] = {
     "SGK116_bad_manifest": of_options.bad_manifest(
         "tensorrt", "subgraphkit-backend.toml", 'api = 1, expected "MAJOR.MINOR"'
     ),
-    "SGK117_blocked": of_plugins.blocked(
+    "SGK117_blocked": of_plugins.blocked_backend(
         "tensorrt", ENV, "environment variable SUBGRAPH_BLOCK='tensorrt'"
     ),
     "SGK126_untrusted_file": of_settings.untrusted_file(
@@ -103,13 +103,15 @@ MESSAGES: dict[str, SubgraphkitError] = {
         "/etc/ann/subgraphkit/config.toml",
     ),
     "SGK126_untrusted_spec": of_settings.untrusted_spec("option tensorrt.modules=['evil']"),
-    "SGK127_forked": of_plugins.forked("openvino"),
+    "SGK127_forked": of_plugins.forked_library("openvino"),
     "SGK128_unreadable_metadata": of_settings.unreadable_metadata(
         "/site-packages/acme-1.0.dist-info",
         "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe9 in position 8: invalid "
         "continuation byte",
     ),
-    "SGK129_shadowed": of_plugins.shadowed("numpy", "acme-numpy 1.0", "subgraphkit-numpy 0.1.0"),
+    "SGK129_shadowed": of_plugins.shadowed_backend(
+        "numpy", "acme-numpy 1.0", "subgraphkit-numpy 0.1.0"
+    ),
     "SGK320_harmful": of_plugins.harmful(
         "fast", "SGK320", "backend 'fast' took the process down: signal SIGABRT"
     ),

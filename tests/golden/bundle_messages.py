@@ -56,13 +56,13 @@ MESSAGES: dict[str, SubgraphkitError | Callable[[], None]] = {
     ),
     "SGK181_not_a_bundle": messages.not_a_bundle(FOLDER, "there is no manifest.json in it"),
     "SGK181_unknown_format": messages.unknown_format(FOLDER, 2, 1, "0.9.0"),
-    "SGK182_damaged": messages.damaged(
+    "SGK182_damaged": messages.bad_bundle(
         FOLDER, "'numpy_0.engine' has another SHA-256 than when it was written"
     ),
     "SGK182_unreadable": messages.unreadable(
         FOLDER / "model.onnx", PermissionError(13, "Permission denied")
     ),
-    "SGK183_untrusted": messages.untrusted(
+    "SGK183_untrusted": messages.untrusted_bundle(
         FOLDER,
         "can be written by others (mode 0775)",
         f"Remove what others may have put there, then: chmod -R go-w {FOLDER}",

@@ -8,7 +8,7 @@ from subgraphkit.storing import messages
 FOLDER = Path("cache", "subgraphkit", "engines")
 
 MESSAGES: dict[str, SubgraphkitError] = {
-    "SGK150_untrusted": messages.untrusted(
+    "SGK150_untrusted": messages.untrusted_path(
         FOLDER,
         "can be written by others (mode 0775)",
         f"Remove what others may have put there, then: chmod go-w {FOLDER}",

@@ -18,7 +18,7 @@ from subgraphkit.cli.words import (
 )
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.finding.catalogue import list_backends
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 from subgraphkit.viewing.sections import Table, Text
 
 
@@ -27,7 +27,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     _, arrays = bind_and_feed(arguments, report, *(arguments.backend or ()))
     if (arguments.threads or 0) > (there := os.cpu_count() or 1):
         report.note(
-            f"warning: {arguments.threads} threads share {counted(there, 'processor')} here"
+            f"warning: {arguments.threads} threads share {count_of(there, 'processor')} here"
         )
     with report.doing("measuring") as progress:
         found = bench(

@@ -18,7 +18,7 @@ from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.errors import CacheError
 from subgraphkit.partitioning import partition
 from subgraphkit.planning import plan
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 
 _COLUMNS: Final = "subgraph backend nodes: engine seconds:.3f proof=proof_seconds:.3f"
 
@@ -52,7 +52,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     lost = [row["subgraph"] for row in rows if row["engine"] == "not kept"]
     if lost and target is None:
         report.note(
-            f"{counted(len(lost), 'engine')} will be compiled again at the next bind: "
+            f"{count_of(len(lost), 'engine')} will be compiled again at the next bind: "
             f"{', '.join(lost)}. Shapes that are not known make engines wait for the first run; "
             "what else stood in the way is in the log, shown with SUBGRAPH_VERBOSE=2."
         )
@@ -118,7 +118,7 @@ def _engine(compiled: CompiledSubgraphs) -> bytes:
         named = ", ".join(one.id for one in compiled.partitioning.subgraphs[:4])
         raise usage_error(
             "--engine writes one engine, and the model becomes "
-            f"{counted(len(compiled), 'subgraph')}: {named}",
+            f"{count_of(len(compiled), 'subgraph')}: {named}",
             hint="'subgraphkit plan MODEL --details' says why nodes were not taken.",
         )
     engine = compiled[0].bare_engine()

@@ -14,7 +14,7 @@ from subgraphkit.cli.words import Parser, tolerance
 from subgraphkit.compiling.caching.store import EngineStore, StoredEngine
 from subgraphkit.configuration.config import resolve
 from subgraphkit.storing.kept_files import forget_answers
-from subgraphkit.texts import counted, in_bytes
+from subgraphkit.texts import count_of, in_bytes
 
 _SHOWN_OF_KEY: Final = 8
 _SECONDS_PER_DAY: Final = 86_400
@@ -64,7 +64,7 @@ def _verify(store: EngineStore, report: CommandReport) -> ExitCode:
     if damaged:
         report.show(table("key problem", [(entry.digest, entry.problem) for entry in damaged]))
         report.note("A damaged engine is never used; it is compiled again when it is needed.")
-    report.note(f"{counted(len(damaged), 'damaged engine')} of {len(entries)} in {store.folder}")
+    report.note(f"{count_of(len(damaged), 'damaged engine')} of {len(entries)} in {store.folder}")
     return ExitCode.CHECK_FAILED if damaged else ExitCode.OK
 
 
@@ -91,7 +91,7 @@ def _clear(store: EngineStore, report: CommandReport, cache_dir: Path | None) ->
     forgotten = forget_answers(cache_dir)
     report.data["facts_removed"] = forgotten
     if forgotten:
-        report.note(f"removed {counted(forgotten, 'stored measurement')}")
+        report.note(f"removed {count_of(forgotten, 'stored measurement')}")
     status = _remove(entries, store, report)
     store.remove_left_overs(age=_BEING_WRITTEN)
     return status
@@ -106,7 +106,7 @@ def _remove(entries: Sequence[StoredEngine], store: EngineStore, report: Command
 
 
 def _count_and_size(entries: Sequence[StoredEngine]) -> str:
-    return f"{counted(len(entries), 'engine')}, {in_bytes(sum(entry.size for entry in entries))},"
+    return f"{count_of(len(entries), 'engine')}, {in_bytes(sum(entry.size for entry in entries))},"
 
 
 def _describe(entry: StoredEngine) -> dict[str, Any]:

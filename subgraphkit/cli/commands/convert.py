@@ -29,7 +29,7 @@ from subgraphkit.precision import (
     precision_search,
     rewrite,
 )
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 
 _KINDS = {".npz", ".npy"}
 
@@ -207,7 +207,7 @@ def _calibrate(arguments: Namespace, model: Model, report: CommandReport) -> Ran
     if arguments.ranges:
         ranges.save(arguments.ranges)
         where = f": {arguments.ranges}"
-    report.show(f"{counted(values, 'value')}, {count} batch{'es' * (count != 1)}{where}")
+    report.show(f"{count_of(values, 'value')}, {count} batch{'es' * (count != 1)}{where}")
     return ranges
 
 

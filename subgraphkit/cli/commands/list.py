@@ -10,7 +10,7 @@ from subgraphkit.cli.tables import table
 from subgraphkit.cli.words import Parser
 from subgraphkit.configuration.names import BACKEND_NAMES, KNOWN_BACKENDS
 from subgraphkit.finding.catalogue import BackendRecord, list_backends
-from subgraphkit.texts import printable, shortened
+from subgraphkit.texts import cut_word, printable
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -53,7 +53,7 @@ def _row(record: BackendRecord) -> tuple[str, ...]:
 
 
 def _name(record: BackendRecord) -> str:
-    return shortened(printable(record.name), 64)  # an entry point may be called anything
+    return cut_word(printable(record.name), 64)  # an entry point may be called anything
 
 
 def _remark(record: BackendRecord) -> str:

@@ -16,7 +16,7 @@ from subgraphkit.cli.scaffolding.typed_options import WRITTEN, render_options
 from subgraphkit.cli.words import Parser
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.catalogue import CATALOGUE
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
@@ -29,7 +29,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         if states[word] == "outdated" and arguments.action == "write":
             _write(path, render_options(manifest))
             states[word] = "written"
-        options = counted(len(manifest.options), "option")
+        options = count_of(len(manifest.options), "option")
         state = f"{options}, {OPTIONS_FILE} {states[word]}"
         lines.append(f"{folder}: backend {manifest.name!r}, {state}")
     report.data = {"packages": states}

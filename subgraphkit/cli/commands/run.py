@@ -22,7 +22,7 @@ from subgraphkit.compiling import close_all, compile_subgraphs
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import Plan, plan
 from subgraphkit.running import Session
-from subgraphkit.texts import counted, listed
+from subgraphkit.texts import count_of, list_texts
 
 _EXAMPLE: Final = "squeezenet"
 _Array = npt.NDArray[Any]
@@ -51,7 +51,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         report.note(f"backends: {chosen_backends(bound)}")
         _show(report, session.partitioning)
     if target is not None:
-        with report.writing(target, f"stored {counted(len(outputs), 'output')} in {{}}"):
+        with report.writing(target, f"stored {count_of(len(outputs), 'output')} in {{}}"):
             store_npz(outputs, target)
     return ExitCode.OK
 
@@ -137,8 +137,8 @@ def _show(report: CommandReport, partitioning: Partitioning) -> None:
     for one in data["outputs"]:
         if one["not_finite"]:
             verb = "is" if one["not_finite"] == 1 else "are"
-            report.note(f"{one['name']}: {counted(one['not_finite'], 'value')} {verb} not finite")
-    report.note(f"subgraphs: {listed([one.id for one in partitioning.subgraphs], 4)}")
+            report.note(f"{one['name']}: {count_of(one['not_finite'], 'value')} {verb} not finite")
+    report.note(f"subgraphs: {list_texts([one.id for one in partitioning.subgraphs], 4)}")
     times = [f"{name} {seconds * 1e3:.1f} ms" for name, seconds in data["seconds"].items()]
     report.show(f"times: {', '.join(times)}")
 

@@ -19,7 +19,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.ir import make_subgraph
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.graph import Pass, Region
-from subgraphkit.texts import counted
+from subgraphkit.texts import count_of
 
 Regions = Sequence[Sequence[int]]
 Refused = Mapping[int, Refusal]
@@ -134,12 +134,12 @@ def _wrong_sizes(pass_: Pass, regions: Regions) -> Refused:
     refused: dict[int, Refusal] = {}
     for ranks in regions:
         if len(ranks) < least:
-            text = f"region of {counted(len(ranks), 'node')}, the property's minimum is {least}"
+            text = f"region of {count_of(len(ranks), 'node')}, the property's minimum is {least}"
             refused |= dict.fromkeys(ranks, Refusal("too_small", text))
         elif most is not None and len(ranks) > most:
             is_group = len(pass_.group_of.get(ranks[0], ())) == len(ranks)
             what = "an atomic group" if is_group else "a region that may not be cut"
-            text = f"{what} has {counted(len(ranks), 'node')}, the property's maximum is {most}"
+            text = f"{what} has {count_of(len(ranks), 'node')}, the property's maximum is {most}"
             refused |= dict.fromkeys(ranks, Refusal("too_large", text))
     return refused
 
@@ -165,7 +165,7 @@ def _review(pass_: Pass, region: Region) -> Refusal | None:
     first = state.node(region.ranks[0])
     refusal = pass_.asked.ask(claim.property, "accept", subgraph, about=first)
     if refusal is not None and refusal.code == "declined":
-        size = counted(len(region.ranks), "node")
+        size = count_of(len(region.ranks), "node")
         return Refusal("not_accepted", f"the review did not accept the region of {size}")
     return refusal
 

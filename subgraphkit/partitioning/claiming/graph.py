@@ -16,7 +16,7 @@ from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.binding import BoundModel
 from subgraphkit.ir import Adjacency, BoundGraph, Node
-from subgraphkit.ir.adjacency import united
+from subgraphkit.ir.adjacency import unite_groups
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.algorithms.levels import (
     Nets,
@@ -127,7 +127,7 @@ class PartitionState:
         together because a path leaves and comes back.
         """
         claimed = [region.ranks for region in self.regions]
-        joined = united([*(atom for atom in self.atoms if self.free[atom[0]]), *groups])
+        joined = unite_groups([*(atom for atom in self.atoms if self.free[atom[0]]), *groups])
         joined = [ranks for ranks in joined if len(ranks) > 1]
         if not claimed and not joined:
             return ContractedGraph(self.adjacency, array("i", range(self.count)), None, ()), []

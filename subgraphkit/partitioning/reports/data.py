@@ -13,7 +13,7 @@ from subgraphkit.partitioning.reports.explanation import (
 )
 from subgraphkit.partitioning.reports.quality import Quality
 from subgraphkit.partitioning.reports.sections import dry_run_lines, tables_of
-from subgraphkit.texts import aligned, counted, printable
+from subgraphkit.texts import count_of, printable, table_of
 from subgraphkit.viewing import lines_of
 
 
@@ -92,8 +92,8 @@ def as_text(
     """
     subgraphs = len(partitioning.subgraphs)
     head = (
-        f"{printable(partitioning.graph.name)}: {counted(quality.nodes, 'node')} "
-        f"in {counted(subgraphs, 'subgraph')}"
+        f"{printable(partitioning.graph.name)}: {count_of(quality.nodes, 'node')} "
+        f"in {count_of(subgraphs, 'subgraph')}"
     )
     if not details:
         return "\n".join([head, *_summary(partitioning, quality)]) + "\n"
@@ -109,21 +109,21 @@ def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
     rows = [
         (
             printable("  " + ":".join([one.backend, *chosen.get(one.backend, ())])),
-            counted(one.nodes, "node"),
-            counted(one.regions, "subgraph"),
+            count_of(one.nodes, "node"),
+            count_of(one.regions, "subgraph"),
             f"{one.flops / quality.flops:.1%} of the FLOPs" if quality.flops else "",
         )
         for one in quality.backends
         if one.nodes
     ]
-    lines = [*aligned(rows, {1, 2, 3}), *dry_run_lines(partitioning)]
+    lines = [*table_of(rows, {1, 2, 3}), *dry_run_lines(partitioning)]
     leading = max(quality.backends, key=lambda one: (one.flops, one.nodes), default=None)
     expected = {leading.backend if leading else "", next(iter(partitioning.named), "")}
     causes = [one for one in find_all_causes(partitioning) if one.backend in expected]
     most = max(causes, key=lambda one: len(one.nodes), default=None)
     if most is None:
         return [*lines, "what to do: 'subgraphkit tune' finds out whether another is faster"]
-    nodes = f"{counted(len(most.nodes), 'node')}: {operators_of(partitioning.graph, most.nodes)}"
+    nodes = f"{count_of(len(most.nodes), 'node')}: {operators_of(partitioning.graph, most.nodes)}"
     lines.append(printable(f"why not more on {most.backend}: {most.text} ({nodes})"))
     if most.sizes:
         sizes = symbol_words(example_sizes(partitioning.graph, most.sizes))

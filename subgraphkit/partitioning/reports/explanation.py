@@ -16,7 +16,7 @@ from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.claim import RefusedBy
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.texts import counted, listed, printable
+from subgraphkit.texts import count_of, list_texts, printable
 from subgraphkit.types import TensorType, slot
 
 
@@ -288,7 +288,7 @@ def operators_of(graph: BoundGraph, nodes: Iterable[int]) -> str:
     """Name the operators of nodes, the most frequent first, two at most."""
     counts = Counter(Node(graph, node).qualified_op_type for node in nodes)
     ranked = sorted(counts, key=lambda name: (-counts[name], name))
-    return listed(ranked, 2)
+    return list_texts(ranked, 2)
 
 
 def _of_sizes(sizes: Sequence[str]) -> str:
@@ -313,5 +313,5 @@ def main_reason(causes: Iterable[Cause]) -> str:
     most = max(causes, key=lambda one: len(one.nodes), default=None)
     if most is None:
         return ""
-    nodes = counted(len(most.nodes), "node")
+    nodes = count_of(len(most.nodes), "node")
     return f"Main reason why not all are on {most.backend}: {most.text} ({nodes})."

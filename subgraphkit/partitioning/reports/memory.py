@@ -18,7 +18,7 @@ from subgraphkit.ir import Node, Subgraph, last_uses
 from subgraphkit.ir.costs import bytes_of
 from subgraphkit.partitioning.claims import Claim
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
-from subgraphkit.texts import counted, in_bytes
+from subgraphkit.texts import count_of, in_bytes
 
 # Bytes that reading a model takes beside its data, and a second copy of what protobuf parses.
 _PARSING: Final = 4 << 20
@@ -153,7 +153,7 @@ class Memory:
             living = ", ".join(f"{name} {in_bytes(size)}" for name, size in busiest.living.items())
             lines.append(f"most values in {busiest.subgraph} at {busiest.node}: {living}")
         if self.unsized:
-            values = counted(self.unsized, "value")
+            values = count_of(self.unsized, "value")
             lines.append(f"not counted for want of a size: {values}; give shapes")
         return "\n".join(lines)
 

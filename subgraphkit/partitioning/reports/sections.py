@@ -16,7 +16,7 @@ from subgraphkit.partitioning.reports.explanation import (
     refused_for_good,
 )
 from subgraphkit.partitioning.reports.quality import Quality, find_moves, homes, move_table
-from subgraphkit.texts import counted, in_bytes, in_seconds, listed, printable
+from subgraphkit.texts import count_of, in_bytes, in_seconds, list_texts, printable
 from subgraphkit.viewing import Arrow, Box, Drawing, Section, Table, Text, fragment, page
 
 _NODES = "Nodes"
@@ -55,7 +55,7 @@ class _Portrait:
         quality = self.quality
         said = [
             main_reason(self._causes),
-            f"Handed over between subgraphs: {counted(quality.cut_tensors, 'tensor')}, "
+            f"Handed over between subgraphs: {count_of(quality.cut_tensors, 'tensor')}, "
             f"{in_bytes(quality.cut_bytes)} in all."
             if quality.cut_tensors
             else "",
@@ -126,14 +126,14 @@ class _Portrait:
             subgraph.id,
             subgraph.backend,
             size,
-            f"{counted(len(nodes), 'node')}, {worth}" if worth else counted(len(nodes), "node"),
+            f"{count_of(len(nodes), 'node')}, {worth}" if worth else count_of(len(nodes), "node"),
             [(name, value) for name, value in facts if value],
             marked=any(self._moved(node, subgraph) for node in subgraph.nodes),
         )
 
     def _list_types(self, names: Sequence[str]) -> str:
         types = self.partitioning.graph.types
-        return listed([f"{name}: {types.get(name, '?')}" for name in names], _SHOWN_VALUES)
+        return list_texts([f"{name}: {types.get(name, '?')}" for name in names], _SHOWN_VALUES)
 
     def _arrows(self) -> list[Arrow]:
         types, subgraphs = self.partitioning.graph.types, self.partitioning.subgraphs
@@ -202,7 +202,7 @@ class _Portrait:
             rows += [row] if subgraph.outputs else []
         ends = ("from", "to", "inputs", "outputs")
         columns = ("subgraph", "backend", "nodes", "MFLOPs", _TIME, *ends)
-        said = f"Not run, because nothing reads it: {counted(idle, 'node')}." if idle else ""
+        said = f"Not run, because nothing reads it: {count_of(idle, 'node')}." if idle else ""
         title = "Subgraphs in running order"
         return Table(columns, rows, title, said, ("MFLOPs", _TIME)).drop_empty()
 
@@ -272,9 +272,9 @@ def as_page(
     times: Mapping[str | int, float],
 ) -> str:
     """Return one HTML page about a partitioning, compared with another one if there is one."""
-    nodes = counted(quality.nodes, "node")
+    nodes = count_of(quality.nodes, "node")
     title = f"{partitioning.graph.name}: {nodes} in "
-    title += counted(len(partitioning.subgraphs), "subgraph")
+    title += count_of(len(partitioning.subgraphs), "subgraph")
     if against is None:
         return page(title, *_Portrait(partitioning, quality, times, {}).sections())
     moves = find_moves(partitioning, against)
@@ -305,7 +305,7 @@ def _share(flops: int, whole: int) -> str:
 
 
 def _most(counts: Counter[str]) -> str:
-    return listed([f"{count} {name}" for name, count in counts.most_common()], _SHOWN_OPERATORS)
+    return list_texts([f"{count} {name}" for name, count in counts.most_common()], _SHOWN_OPERATORS)
 
 
 def dry_run_lines(partitioning: PartitioningData) -> list[str]:
@@ -325,10 +325,10 @@ def left_out_lines(partitioning: PartitioningData) -> list[str]:
     replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)
     by_extensions = Counter(one for one in left_out if one.startswith("replaced by extension"))
     others = len(left_out) - computed - replaced - by_extensions.total()
-    said = [f"{counted(computed, 'node')} computed at bind"] if computed else []
+    said = [f"{count_of(computed, 'node')} computed at bind"] if computed else []
     if replaced:
-        said.append(f"{counted(replaced, 'If')} replaced by the branch that is taken")
-    said += [f"{counted(many, 'node')} {why}" for why, many in by_extensions.items()]
+        said.append(f"{count_of(replaced, 'If')} replaced by the branch that is taken")
+    said += [f"{count_of(many, 'node')} {why}" for why, many in by_extensions.items()]
     if others:
-        said.append(f"{counted(others, 'node')} left out, as a copy or because nothing reads it")
+        said.append(f"{count_of(others, 'node')} left out, as a copy or because nothing reads it")
     return ["; ".join(said)] if said else []

@@ -27,7 +27,7 @@ from subgraphkit.partitioning.reports.explanation import (
     symbol_words,
 )
 from subgraphkit.partitioning.reports.quality import NOTICEABLE, working_nodes
-from subgraphkit.texts import counted, printable
+from subgraphkit.texts import count_of, printable
 
 LITTLE: Final = 0.1
 """The share of the work offered to a backend below which it has little."""
@@ -196,7 +196,7 @@ class _Work:
         message, remedy = "; ".join(sentences), ""
         if cause is not None:
             reason = _clip_text(cause.text, _LONGEST_REASON)
-            nodes = counted(len(cause.nodes), "node")
+            nodes = count_of(len(cause.nodes), "node")
             message += f". Main reason: {reason} ({nodes}, {cause.backend})"
             remedy = "partitioning.report() or 'subgraphkit plan' says more; "
         if cause is not None and cause.sizes:

@@ -14,7 +14,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.bundling import check_target, writing
 from subgraphkit.errors import BundleError, CompileError
-from subgraphkit.storing.files import claimed
+from subgraphkit.storing.files import claim_path
 from tests.ready import python_command
 from tests.storing import storing
 from tests.unit.bundling.conftest import X, wide
@@ -206,7 +206,7 @@ def test_what_somebody_else_is_writing_or_has_written_is_left_alone():
         folder.mkdir()
         (folder / "model.onnx").write_bytes(b"")
     (foreign / "diary.txt").write_text("mine")
-    with claimed(live) as is_mine:
+    with claim_path(live) as is_mine:
         assert is_mine
         _export()
     assert {path.name for path in Path().iterdir() if path.name.startswith(".")} == {

@@ -12,7 +12,7 @@ import pytest
 
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import SubgraphkitWarning
-from subgraphkit.storing.files import claimed
+from subgraphkit.storing.files import claim_path
 from tests.storing import storing
 from tests.unit.compiling.cache_checks import (
     EXPECTED,
@@ -133,7 +133,7 @@ def test_what_is_being_written_counts_and_goes_with_its_writer(engines):
     (one,) = store.entries()
     part = engines / f".subgraphkit-{'1' * 16}.part"
     part.write_bytes(b"x" * 1000)
-    with claimed(part):
+    with claim_path(part):
         assert store.shrink(10_000, keep=one.digest) == 10_000 - one.size - 1000
         assert part.exists()
     assert store.shrink(10_000, keep=one.digest) == 10_000 - one.size
