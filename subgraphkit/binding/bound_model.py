@@ -120,7 +120,7 @@ class BoundModel(BoundGraph):
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
     ) -> dict[str, Initializer]:
         """Return what was computed from constants that have changed, to be computed anew."""
-        return {} if self.folding is None else self.folding.refolded(changed, current)
+        return {} if self.folding is None else self.folding.refold(changed, current)
 
     def kept_folder(self, backend: str) -> Path | None:
         """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""

@@ -86,7 +86,7 @@ class BoundFolding:
     settings: ResolvedConfig
     sources: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def refolded(
+    def refold(
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
     ) -> dict[str, Initializer]:
         """Return what depends on constants that have changed, to be computed anew."""

@@ -158,7 +158,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
         size=len(partitioning.subgraph(first).nodes),
         others=tuple(others),
         nodes=tuple(node.label for node in part.members),
-        facts=_facts(search.built(part.nodes), tolerance),
+        facts=_facts(search.result_of(part.nodes), tolerance),
         model=part.to_model(),
         inputs=search.inputs_of(part),
     )

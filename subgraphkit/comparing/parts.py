@@ -96,7 +96,7 @@ class PartSearch:
         wrong = [part for part, built in self._results.items() if built.shows(self._symptom)]
         return min(wrong, key=len, default=self._order)
 
-    def built(self, part: tuple[int, ...]) -> Built | None:
+    def result_of(self, part: tuple[int, ...]) -> Built | None:
         """Return what became of a part, the last time it was wrong; None if it was not built."""
         return self._results.get(part)
 

@@ -224,7 +224,7 @@ def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
 def _names(layers: list[Layer]) -> frozenset[str]:
     """Return all names of backends, those given as classes or instances among them."""
     chosen = [layer.values["backend"].value for layer in layers if "backend" in layer.values]
-    return BACKEND_NAMES.known() | {choice.name for choices in chosen for choice in choices}
+    return BACKEND_NAMES.known_names() | {choice.name for choices in chosen for choice in choices}
 
 
 def _locating(place: str, whole: str) -> Callable[[str, object], str]:

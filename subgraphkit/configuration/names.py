@@ -113,7 +113,7 @@ class BackendNames:
         """Say whether a backend of this name is installed or was registered by a call."""
         return name in self._registered or any(one.name == name for one in self.entry_points())
 
-    def known(self) -> frozenset[str]:
+    def known_names(self) -> frozenset[str]:
         """Return the names of all backends that are published, installed or registered."""
         installed = {entry_point.name for entry_point in self.entry_points()}
         return frozenset(KNOWN_BACKENDS) | installed | self._registered

@@ -156,14 +156,14 @@ def read_folders(value: object) -> tuple[Path, ...]:
 def _number(
     read: Callable[[object], float], fits: Callable[[float], bool], what: str
 ) -> Callable[[object], float]:
-    def checked(value: object) -> float:
+    def read_number(value: object) -> float:
         with suppress(ValueError):
             number = read(value)
             if fits(number):
                 return number
         raise ValueError(what)
 
-    return checked
+    return read_number
 
 
 _seconds: Final = _number(read_float, lambda value: value > 0, "a number of seconds above 0")

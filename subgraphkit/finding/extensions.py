@@ -148,7 +148,7 @@ class ExtensionManager:
         """Return the number of a new session: that of the bind for the first, then others."""
         return next(self._numbers)
 
-    def joined(self, extension: object, name: str) -> "ExtensionManager":
+    def with_extension(self, extension: object, name: str) -> "ExtensionManager":
         """Return a manager of the same extensions and one more, which is not registered."""
         joined = copy(self)
         added = self._with(self._load(), _Source(name, repr(name), lambda: extension))

@@ -295,7 +295,7 @@ class _Inference:
         self, nodes: Sequence[int], *, strict: bool = False
     ) -> tuple[Mapping[str, ValueType], Mapping[int, Mapping[str, Graph]]]:
         answer = self._skeletons.ask(nodes, self._types, self._values, strict=strict)
-        types = self._fresh.renamed(answer.types, answer.made_up)
+        types = self._fresh.rename_dims(answer.types, answer.made_up)
         if self._is_targeted(nodes[0]):
             types = {**types, **self._fill_sizes(Node(self._graph, nodes[0]), types)}
         if (condition := self._condition(nodes[0])) is not None:
@@ -324,7 +324,7 @@ class _Inference:
                 made = node_types(proto, read, values, opsets)
             except shape_inference.InferenceError as error:
                 raise self._contradiction(node, str(error)) from error
-            made = dict(self._fresh.renamed(made, made_up_names(made.values(), read.values)))
+            made = dict(self._fresh.rename_dims(made, made_up_names(made.values(), read.values)))
             if self.types_of is not None and is_foreign(proto, opsets):
                 inputs = [read.get(name) for name in node.inputs]
                 declared = [self._declared.get(name) for name in node.outputs]

@@ -53,12 +53,12 @@ def _channels_last(shape: Shape) -> Shape:
 def _in_channels_last(rule: Rule) -> Rule:
     """Return the rule of an operator that computes the same on images whose channels are last."""
 
-    def turned(call: Call) -> Types:
+    def turn_axes(call: Call) -> Types:
         first = type_of(call.dtype(0), _channels_first(call.shape(0)))
         made = rule(call._replace(inputs=[first, *call.inputs[1:]], values={}))
         return with_shapes(made, _channels_last)
 
-    return turned
+    return turn_axes
 
 
 def _in_either_layout(rule: Rule) -> Rule:
@@ -70,12 +70,12 @@ def _in_either_layout(rule: Rule) -> Rule:
 def _dtype_of(rule: Rule, *places: int, otherwise: DataType = DataType.UNDEFINED) -> Rule:
     """Return the rule with the element type of the first of some inputs that is there."""
 
-    def retyped(call: Call) -> Types:
+    def set_dtype(call: Call) -> Types:
         found = (call.dtype(place) for place in places)
         dtype = next(filter(None, found), otherwise)
         return [type_of(dtype, shape_of(type_)) for type_ in rule(call)]
 
-    return retyped
+    return set_dtype
 
 
 def _fused_matmul(call: Call) -> Types:

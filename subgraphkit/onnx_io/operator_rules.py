@@ -272,7 +272,7 @@ def _conv_transpose(call: Call) -> Types:
     strides, ones = call.attribute("strides"), (1,) * len(sizes)
     more = call.attribute("output_padding") or (0,) * len(sizes)
 
-    def padded(shape: Shape) -> Shape:
+    def pad_shape(shape: Shape) -> Shape:
         rows = zip(sizes, strides or ones, shape[2:], more, strict=True)
         same = [
             min(size * step, full + add)
@@ -282,7 +282,7 @@ def _conv_transpose(call: Call) -> Types:
         ]
         return (*shape[:2], *(stated or same)[-len(sizes) :])
 
-    return with_shapes(call.standard("ConvTranspose", 22, plain, call.inputs, {}), padded)
+    return with_shapes(call.standard("ConvTranspose", 22, plain, call.inputs, {}), pad_shape)
 
 
 _POOL: Final = _window_rule(as_standard("MaxPool", 22))

@@ -31,7 +31,7 @@ class FreshNames:
         self._taken = {dim for type_ in types for dim in _symbols(type_)}
         self._number = 0
 
-    def renamed(
+    def rename_dims(
         self, types: Mapping[str, ValueType], made_up: Collection[str]
     ) -> Mapping[str, ValueType]:
         """Return the types found by one run with names changed that an earlier one made up."""

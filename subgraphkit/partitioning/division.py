@@ -164,7 +164,7 @@ def _takers(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> Ite
 
     Those of ours that have fewer operators than NumPy are not opened for that.
     """
-    for name in sorted((BACKEND_NAMES.known() - KNOWN_BACKENDS.keys()) | {_RUNTIME}):
+    for name in sorted((BACKEND_NAMES.known_names() - KNOWN_BACKENDS.keys()) | {_RUNTIME}):
         if name in asked or not BACKEND_NAMES.is_installed(name):
             continue
         # it cannot run here, or is broken; options for others are of no interest

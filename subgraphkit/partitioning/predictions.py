@@ -105,7 +105,7 @@ class Predictions:
             return None
         return self._seconds(backend, self._by_class(nodes))
 
-    def ranked(self, names: Sequence[str]) -> list[str]:
+    def rank_backends(self, names: Sequence[str]) -> list[str]:
         """Return backends in the order to try them: those measured change places by prediction.
 
         ``names``: The backends by priority; who was never measured keeps its place.
@@ -130,7 +130,7 @@ class Predictions:
 
     def candidates(self, names: Sequence[str], fallback: str) -> Iterator[str]:
         """Yield the backends worth opening, each when it is its turn and nodes are ``left``."""
-        for name in self.ranked(names):
+        for name in self.rank_backends(names):
             if name == fallback or self._can_win(name, fallback):
                 yield name
 

@@ -178,11 +178,11 @@ def divided_anew(
     subgraph: Subgraph = partitioning.subgraphs[place]
     state = PartitionState(graph, earlier.claims, subgraph.nodes, wanted=subgraph.outputs)
 
-    def barred(at: int) -> Mapping[int, Refusal]:
+    def bar_nodes(at: int) -> Mapping[int, Refusal]:
         kept = kept_away(earlier.claims[at], graph, demanded)
         return {**kept, **given_back} if at == first else kept
 
-    passes = claim_all(state, barred, first=first, earlier=earlier)
+    passes = claim_all(state, bar_nodes, first=first, earlier=earlier)
     require_all_claimed(state, passes, demanded)
     pieces, claims = cut(state, passes)
     before, claimed_by = partitioning.subgraphs, partitioning.claimed_by

@@ -127,7 +127,7 @@ def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
     makers, left, names = _makers(plan), left_on_device(plan), plan.graph.outputs
     in_place = cache(partial(find_outputs_in_place, plan))  # few callers share memory
 
-    def told(name: str, target: Any) -> Any:
+    def place_of(name: str, target: Any) -> Any:
         if isinstance(target, Shared):
             target = target.buffer if in_place().get(name) == target.name else None
         if target is None:
@@ -140,7 +140,7 @@ def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
             raise _computed_elsewhere(name, wanted, maker)
         return ON_DEVICE if isinstance(target, Stay) else target
 
-    return lambda targets: [told(name, target) for name, target in zip(names, targets, strict=True)]
+    return lambda targets: [place_of(*one) for one in zip(names, targets, strict=True)]
 
 
 def _is_there(device: str, wanted: str) -> bool:

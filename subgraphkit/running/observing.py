@@ -137,7 +137,7 @@ class Observer:
         if recorder is not None:
             recorder.take_twins(self._changes)
         own = self._registered
-        self._extensions = own if recorder is None else own.joined(recorder, "profile")
+        self._extensions = own if recorder is None else own.with_extension(recorder, "profile")
         self._recorder = recorder
 
     def forget(self) -> None:

@@ -125,11 +125,11 @@ def compare(
     if isinstance(want, Wanted):
         return [want.difference(have, declared.tolerances)]
 
-    def allowed(dtype: Any) -> Any:
+    def tolerance_of(dtype: Any) -> Any:
         own = declared.tolerance_for(dtype)
         return own.widened(*least) if own.relative else own
 
-    return compare_values("", have, want, allowed)
+    return compare_values("", have, want, tolerance_of)
 
 
 def find_shared_memory(feeds: Mapping[str, Any], results: Sequence[Any]) -> Finding | None:

@@ -63,7 +63,7 @@ class Workbench:
         """Return what the operator is to be fed, new arrays each time."""
         return self._values(self.subgraph.inputs, seed)
 
-    def expected(self, seed: int = 0) -> list[_Array]:
+    def expected_outputs(self, seed: int = 0) -> list[_Array]:
         """Return what it must return for them."""
         return self._values(self.subgraph.outputs, seed)
 
@@ -88,7 +88,7 @@ class Workbench:
 
     def require_right(self, results: Sequence[Any], seed: int = 0, remark: str = "") -> None:
         """Compare results with what they must be; Stopped if they are not."""
-        found = self.subject.judge.difference(self.expected(seed), results)
+        found = self.subject.judge.difference(self.expected_outputs(seed), results)
         if found is not None:
             raise Stopped(found.outcome, found.about(remark).detail)
 
@@ -164,7 +164,7 @@ def results_are_given_away(bench: Workbench) -> Finding:
     for array in kept:
         if array.flags.writeable:
             array[...] = _GARBAGE
-    found = bench.subject.judge.difference(bench.expected(2), bench.run(bench.inputs(2)))
+    found = bench.subject.judge.difference(bench.expected_outputs(2), bench.run(bench.inputs(2)))
     if found is None:
         return PASSED
     text = f"writing to a result changed later ones: {found.detail}"
@@ -173,7 +173,7 @@ def results_are_given_away(bench: Workbench) -> Finding:
 
 def buffers(bench: Workbench) -> Finding:
     """It may be given buffers for its results, and uses them or does not."""
-    buffers = [np.full_like(array, _GARBAGE) for array in bench.expected()]
+    buffers = [np.full_like(array, _GARBAGE) for array in bench.expected_outputs()]
     bench.require_right(bench.run(bench.inputs(), buffers), remark="with buffers for the results")
     results = bench.run(bench.inputs(), [None] * len(buffers))
     bench.require_right(results, remark="with None for buffers")
@@ -217,7 +217,7 @@ def new_weights(bench: Workbench) -> Finding:
     }
     doubled = {name: (array * 2).astype(array.dtype) for name, array in floats.items()}
     changed = bench.with_weights(doubled)
-    if bench.subject.judge.difference(bench.expected(), changed.expected()) is None:
+    if bench.subject.judge.difference(bench.expected_outputs(), changed.expected_outputs()) is None:
         text = f"model {bench.model.name!r} has no weights that make a difference"
         return Finding(Outcome.SKIP, text)
     answer: Any = bench.operator.update_weights(doubled)
@@ -226,7 +226,7 @@ def new_weights(bench: Workbench) -> Finding:
     results = bench.run(bench.inputs())
     if not answer:
         return PASSED
-    if bench.subject.judge.difference(bench.expected(), results) is None:
+    if bench.subject.judge.difference(bench.expected_outputs(), results) is None:
         return Finding(Outcome.FAIL_VALUE, "update_weights() said True, and changed nothing")
     changed.require_right(results, remark="with new weights")
     if not bench.operator.update_weights(floats):

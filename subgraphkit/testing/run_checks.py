@@ -56,7 +56,7 @@ class Opened:
         native = {
             n: one.astype(one.dtype.newbyteorder("="), copy=False) for n, one in feeds.items()
         }
-        wanted = self.model.expected(native)
+        wanted = self.model.expected_outputs(native)
         return self.subject.judge.verdict(self.session, native, wanted, results)
 
     def feed(self, feeds: Mapping[str, Any]) -> Finding | None:
@@ -191,7 +191,7 @@ def in_threads(
     """
     start = threading.Barrier(len(entrances))
     fed = [model.feeds(number) for number in range(len(entrances))]
-    wanted = [model.expected(feeds) for feeds in fed]
+    wanted = [model.expected_outputs(feeds) for feeds in fed]
 
     def work(number: int) -> Finding | None:
         feeds, expected = fed[number], wanted[number]

@@ -47,7 +47,7 @@ class SmallModel:
         fed = [value for value in self.proto.graph.input if value.name not in stored]
         return {value.name: _draw_values(value, rng, 1.0) for value in fed}
 
-    def expected(self, feeds: Mapping[str, Any]) -> list[Any]:
+    def expected_outputs(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return what onnx's own implementation computes, foreign nodes being ``Identity``."""
         from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (few compare)
 

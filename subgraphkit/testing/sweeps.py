@@ -120,7 +120,7 @@ class Sweep(SmallModel):
                 _agree(number, fed)
         return fed
 
-    def expected(self, feeds: Mapping[str, Any]) -> list[Any]:
+    def expected_outputs(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return what onnx's own implementation computes, in double where precision is judged."""
         digest = hashlib.sha256()
         for array in feeds.values():
@@ -166,7 +166,7 @@ class Sweep(SmallModel):
         fed = self._fed_special(seed, dict.fromkeys(careful, _INFINITIES), denormals=denormals)
         if not careful:
             return fed
-        made = zip(self._number_of.values(), self.expected(fed), strict=True)
+        made = zip(self._number_of.values(), self.expected_outputs(fed), strict=True)
         unclear = {number for number, wanted in made if np.isnan(wanted.array).any()}
         strange: dict[int, tuple[float, ...]] = dict.fromkeys(careful - unclear, _INFINITIES)
         strange |= dict.fromkeys(careful & unclear, ())

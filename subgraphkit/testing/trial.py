@@ -165,7 +165,7 @@ def _trial_of(subject: Subject, probe: ProbeModel, *, runs: bool) -> Trial | Non
             return None
         raise
     allowed = partial(tolerance_for, relative=_NEAR, absolute=_NEAR)
-    (found,) = compare_values("y", y, model.expected(feeds)[0], allowed)
+    (found,) = compare_values("y", y, model.expected_outputs(feeds)[0], allowed)
     if found.agrees:
         return Trial("ok", probe.name)
     what = found.problem or f"{found.got}, expected {found.expected}"

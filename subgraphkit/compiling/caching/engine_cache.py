@@ -94,7 +94,7 @@ class EngineCache:
         with ExitStack() as holding:
             text = "waiting for another process that compiles %s"
             told = partial(_logger.info, text, subgraph.id)
-            lock = store.locked(key, _LOCK_TIMEOUT, told)
+            lock = store.hold_lock(key, _LOCK_TIMEOUT, told)
             holding.enter_context(lock)
             # Another process may have stored it meanwhile, or was just about to.
             operator = look(is_last_word=True)

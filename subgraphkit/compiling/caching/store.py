@@ -177,10 +177,10 @@ class EngineStore:
         text = write_description(description, self._signing_key)
         write_whole(self._path(digest, _DESCRIPTION), text)
 
-    def locked(
+    def hold_lock(
         self, key: EngineKey, timeout: float, on_wait: Callable[[], None]
     ) -> AbstractContextManager[None]:
-        """Hold the lock of a key; see ``locks.locked``."""
+        """Hold the lock of a key; see ``files.locked``."""
         return locked(self._path(key.digest, ".lock"), timeout, on_wait)
 
     # -- all engines -------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def grow(pass_: Pass) -> Grown:
     growth = _Growth(pass_)
     growth.seed(range(pass_.state.count))
     for attempt in count():
-        divided = growth.divided() if growth.whole else {}
+        divided = growth.divided_candidates() if growth.whole else {}
         if not divided:
             break
         growth.grow_again(divided, give_up=attempt >= _REPLAYS)
@@ -82,7 +82,7 @@ class _Growth:
                     self._count += 1
                     self._grow(self._count, selector, rank)
 
-    def divided(self) -> dict[int, list[list[int]]]:
+    def divided_candidates(self) -> dict[int, list[list[int]]]:
         """Return, by number, the parts of the candidates that must stay whole and cannot."""
         parts: dict[int, list[list[int]]] = {}
         for ranks in divide(self._pass, self.labels, from_start=True).regions:

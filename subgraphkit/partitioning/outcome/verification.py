@@ -169,7 +169,7 @@ def verify_edges(state: PartitionState, subgraphs: Sequence[Subgraph]) -> None:
     made_by, inputs, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
     wanted = {*graph.outputs, *state.wanted}.union(*(one.inputs for one in subgraphs))
 
-    def made(one: Subgraph) -> set[str]:
+    def values_of(one: Subgraph) -> set[str]:
         return set(chain.from_iterable(map(made_by.__getitem__, one.nodes)))
 
     def require(one: Subgraph, field: str, names: set[str]) -> None:
@@ -180,9 +180,9 @@ def verify_edges(state: PartitionState, subgraphs: Sequence[Subgraph]) -> None:
 
     for one in subgraphs:  # all inputs first, since outputs are held against them
         reads = inputs.__getitem__ if bodies.keys().isdisjoint(one.nodes) else graph.read_by
-        require(one, "inputs", set(chain.from_iterable(map(reads, one.nodes))) - made(one))
+        require(one, "inputs", set(chain.from_iterable(map(reads, one.nodes))) - values_of(one))
     for one in subgraphs:
-        require(one, "outputs", made(one) & wanted)
+        require(one, "outputs", values_of(one) & wanted)
 
 
 def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) -> None:

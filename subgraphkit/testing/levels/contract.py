@@ -208,7 +208,7 @@ def _works_after_a_failed_bind(subject: Subject) -> Finding:
     with subject.session(model.proto) as session, suppress(ValueError):
         session.run(None, bad)
     feeds = model.feeds()
-    found = subject.check_model(model.proto, [(feeds, model.expected(feeds))])
+    found = subject.check_model(model.proto, [(feeds, model.expected_outputs(feeds))])
     return PASSED if found.outcome is Outcome.RIGHT else found
 
 

@@ -203,5 +203,5 @@ def _opened_by_spec(subject: Subject) -> Finding:
 def _random(seed: int, subject: Subject) -> Finding:
     model = random_graph(seed)
     feeds = model.feeds()
-    data = [(feeds, model.expected(feeds))]
+    data = [(feeds, model.expected_outputs(feeds))]
     return subject.check_model(model.proto, data, of=is_own, **beside_foreign(subject.choice))

@@ -116,7 +116,7 @@ def _interrupted(subject: Subject) -> Finding:
     """Ctrl-C in the middle of a run comes through, and leaves a process that works."""
     model = model_taken(subject)
     feeds = model.feeds()
-    expected = model.expected(feeds)
+    expected = model.expected_outputs(feeds)
     with subject.session(model.proto) as session:
         if not _interrupt(lambda: subject.run(session, feeds)):
             return breach("KeyboardInterrupt did not come through")

@@ -38,7 +38,7 @@ key = EngineKey(fields, data_digest(canonical(fields)))
 contents = [bytes([i]) * 200_000 for i in range(4)]
 
 def write(engine):
-    with store.locked(key, 5, lambda: None):
+    with store.hold_lock(key, 5, lambda: None):
         about = About("m", "s", 1, 0.1, 1.0)
         described = Description(key.digest, fields, len(engine), data_digest(engine), about)
         store.write(described, engine)

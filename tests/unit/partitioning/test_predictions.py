@@ -75,10 +75,10 @@ def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn():
     names = ["onednn", "onnxruntime"]  # by the table the second takes 0.91 of the first
     for size, threads, expected in ((2048, 1, names), (2048, 2, names[::-1])):
         product = products(size, threads=threads)
-        assert Predictions(product, product.settings).ranked(names) == expected
+        assert Predictions(product, product.settings).rank_backends(names) == expected
     names = ["onnxruntime", "openvino"]
     model = bound("g (float[1,96,54,54] x) => (float[1,96,54,54] y) { y = LRN<size=5>(x) }")
-    assert Predictions(model, model.settings).ranked(names) == names[::-1]
+    assert Predictions(model, model.settings).rank_backends(names) == names[::-1]
 
 
 def test_openvino_is_dearer_by_every_node_where_sizes_are_open():
@@ -87,7 +87,7 @@ def test_openvino_is_dearer_by_every_node_where_sizes_are_open():
     for size in ("N", 1 << 12):
         edge = f"float[{size}, 2048]"
         model = bound(f"g ({edge} x0) => ({edge} y) {{ {moves} y = Neg(x40) }}", threads=1)
-        found.append(Predictions(model, model.settings).ranked(names))
+        found.append(Predictions(model, model.settings).rank_backends(names))
     assert found == [names, names[::-1]]
 
 
@@ -95,7 +95,7 @@ def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path
     product = products(512, cache_dir=tmp_path)
     names = ["tensorrt", "onnxruntime", "openvino", "third_party", "numpy"]
     costs = Predictions(product, product.settings)
-    assert costs.ranked(names) == names  # by the table openvino is faster, but not by so much
+    assert costs.rank_backends(names) == names  # by the table openvino is faster, but not enough
     assert costs.of("third_party", product.order) is None
 
 

@@ -92,7 +92,7 @@ def test_random_graphs_are_cut_by_foreign_nodes_and_their_numbers_stay_small():
         graph = random_graph(seed)
         assert any(node.domain for node in graph.proto.graph.node)
         onnx.checker.check_model(without_foreign(graph.proto), full_check=True)
-        results = graph.expected(graph.feeds())
+        results = graph.expected_outputs(graph.feeds())
         for value, result in zip(graph.proto.graph.output, results, strict=True):
             shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
             assert list(result.shape) == shape
@@ -137,5 +137,5 @@ def test_softmax_of_an_older_operator_set_goes_over_all_axes_behind_its_own():
         if (one.operators, one.opset) == (("Softmax",), 12) and "axis=1" in one.text
     )
     model = Sweep([(older, 5)])
-    (wanted,) = model.expected(model.feeds())
+    (wanted,) = model.expected_outputs(model.feeds())
     assert np.allclose(wanted.array.sum(axis=(1, 2)), 1.0)
