@@ -110,7 +110,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             context.progress.check()  # that it was stopped is no refusal
             if not is_refusal(error):
                 raise
-            raise _given_back(subgraph, error) from error
+            raise _refusal_of(subgraph, error) from error
         fed = f"what is fed to subgraph {subgraph.id!r} has no elements, or fewer than a window"
         reason = f"{fed}, which ONNX Runtime does not compute"
         return OnnxRuntimeOperator(
@@ -270,7 +270,7 @@ def _fill_types(graph: onnx.GraphProto, claims: Claims) -> None:
             value.CopyFrom(write_value_info(value.name, claims.type_of(value.name)))
 
 
-def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:
+def _refusal_of(subgraph: Subgraph, error: Exception) -> Unsupported:
     words = words_of(error)
     named = {int(number) for number in OURS.findall(words)}
     blamed = [node for node in subgraph.nodes if node in named]

@@ -19,7 +19,7 @@ from subgraphkit.onnx_io import node_key, write_value_info
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, SequenceType, TensorType, ValueType
 from subgraphkit_onnxruntime.deviations import deviation
-from subgraphkit_onnxruntime.library import changed_since, newest_opset, words_of, write_for_library
+from subgraphkit_onnxruntime.library import newer_form, newest_opset, words_of, write_for_library
 from subgraphkit_onnxruntime.settings import SessionSettings
 from subgraphkit_onnxruntime.tensors import crosses
 
@@ -127,7 +127,7 @@ class Claims(SubgraphSelector):
         unknown = [n for n in self.graph.read_by(node.id) if n and n not in self._types]
         if unknown:
             return _Verdict(Refusal("dtype", f"the type of input {unknown[0]!r} is not known"))
-        changed = changed_since(node, newest_opset())
+        changed = newer_form(node, newest_opset())
         if changed:
             text = f"ONNX Runtime knows operator sets up to {newest_opset()}, {changed} is newer"
             return _Verdict(Refusal("opset", text))

@@ -103,7 +103,7 @@ def newest_opset() -> int:
     return _named_limit(_NEWEST_OPSET, lambda: small_model(opset=_FUTURE))
 
 
-def changed_since(node: Node, opset: int) -> str:
+def newer_form(node: Node, opset: int) -> str:
     """Return an operator of a node or its bodies that ``opset`` has in an older form, or ``""``."""
     if node.opset <= opset:
         return ""

@@ -106,7 +106,7 @@ class Questions:
             written = self._write_named(subgraph)
             kept = _let_out(written.proto.graph)
             model = import_model(written, partially=True)
-            ports = _taken_off(model, written.proto.graph, kept)
+            ports = _take_ports(model, written.proto.graph, kept)
             layers = _layers(model, ports, self._graph, nodes)
             stuck = [node for node in nodes if any(map(_is_placeholder, layers[node]))]
             stuck += [node for node in nodes if not layers[node]]
@@ -207,7 +207,7 @@ def _let_out(graph: onnx.GraphProto) -> int:
     return kept
 
 
-def _taken_off(model: Any, graph: onnx.GraphProto, kept: int) -> dict[str, Any]:
+def _take_ports(model: Any, graph: onnx.GraphProto, kept: int) -> dict[str, Any]:
     """Return what makes each output of a question, and leave the model the first few."""
     results = model.get_results()
     names = [value.name for value in graph.output]

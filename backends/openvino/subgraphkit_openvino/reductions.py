@@ -98,10 +98,10 @@ def _widen(op: Any) -> None:
 def _is_wrong(folder: Path | None) -> bool:
     """Say whether this version of OpenVINO computes the combination wrongly; asked once."""
     question = f"reduction {library.runtime().get_version()}"
-    return _ANSWERS.recall(question, _tried, folder)
+    return _ANSWERS.recall(question, _miscomputes, folder)
 
 
-def _tried() -> bool:
+def _miscomputes() -> bool:
     openvino = library.runtime()
     ops = openvino.opset13
     x = ops.parameter([2, 3, 4], openvino.Type.f32)

@@ -43,7 +43,7 @@ def _conv(node: Node) -> str:
     return "steps along a last axis that is left with one element, with which OpenVINO adds others"
 
 
-def _added_up(node: Node) -> str:
+def _fed_bias(node: Node) -> str:
     if len(node.inputs) <= _SUMMAND or node.is_constant(_SUMMAND) or not node.inputs[_SUMMAND]:
         return ""
     stored = node.is_constant(0) and node.is_constant(1)
@@ -267,9 +267,9 @@ MOVES: Final = frozenset(
 USES: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
     "Compress": _compress,
-    "Conv": lambda node: _conv(node) or _padded_point(node) or _added_up(node),
+    "Conv": lambda node: _conv(node) or _padded_point(node) or _fed_bias(node),
     "ConvInteger": lambda node: _conv(node) or _padded_point(node),
-    "ConvTranspose": lambda node: _conv_transpose(node) or _added_up(node),
+    "ConvTranspose": lambda node: _conv_transpose(node) or _fed_bias(node),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
     "Gemm": _gemm,

@@ -56,7 +56,7 @@ def test_a_version_that_is_right_is_given_the_reduction_as_it_is(monkeypatch):
     with session(model) as opened:
         (made,) = opened.run(None, {"x": _X})
     right = bool(np.allclose(made, _X.sum(axis=2) + np.array([1, 2, 3])))
-    assert right is not reductions._tried()
+    assert right is not reductions._miscomputes()
 
 
 @pytest.mark.parametrize(("node", "size", "problem"), [

@@ -58,7 +58,7 @@ class TvmProperty(SubgraphProperty):
                 lowered = lower(import_region(subgraph))
             except Exception as error:
                 context.progress.check()  # that it was stopped is no refusal
-                raise _given_back(subgraph, error) from error
+                raise _refusal_of(subgraph, error) from error
             if tune is not None:
                 lowered = tune(lowered, host_target())
             context.progress.check()
@@ -66,7 +66,7 @@ class TvmProperty(SubgraphProperty):
                 engine = build(lowered)
             except Exception as error:
                 context.progress.check()
-                raise _given_back(subgraph, error) from error
+                raise _refusal_of(subgraph, error) from error
         return _operator(engine, subgraph, context.threads)
 
 
@@ -138,7 +138,7 @@ def _operator(engine: Engine, subgraph: Subgraph, threads: int | None) -> TvmOpe
     return TvmOperator(engine, subgraph, weight_names(subgraph), facts, threads)
 
 
-def _given_back(subgraph: Subgraph, error: Exception) -> Unsupported:
+def _refusal_of(subgraph: Subgraph, error: Exception) -> Unsupported:
     members = [node.id for node in subgraph.members]
     nodes = _find_blamed(subgraph, members) if len(members) > 1 else []
     return Unsupported(f"TVM: {words_of(error)}", nodes=nodes)

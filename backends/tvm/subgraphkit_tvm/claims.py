@@ -26,7 +26,7 @@ from subgraphkit_tvm.importing import (
 )
 from subgraphkit_tvm.indices import Indices
 from subgraphkit_tvm.library import identity, words_of
-from subgraphkit_tvm.rules import refused_by_rule
+from subgraphkit_tvm.rules import judge_by_rule
 
 _FORMAT: Final = 1
 """Changes with what a question is, or with what is made of the answer."""
@@ -62,7 +62,7 @@ class TvmSelector(SubgraphSelector):
             )
             if refusal is not None:
                 return refusal
-        refusal = refused_by_rule(node)
+        refusal = judge_by_rule(node)
         if refusal is None and (problem := self._indices.problem(node)):
             return Refusal("attribute", f"{node.op_type}: {problem}")
         return self._answer_of(node, alone) if refusal is None else refusal

@@ -35,7 +35,7 @@ def quiet() -> Iterator[None]:
     Thread-safety: what other threads print meanwhile is printed, and what others than TVM's modules
     warn about is warned about.
     """
-    with _interrupted_afterwards(), warnings.catch_warnings(), _Hushed.here() as printed:
+    with _delay_interrupts(), warnings.catch_warnings(), _Hushed.here() as printed:
         warnings.filterwarnings("ignore", module=MODULE)
         try:
             yield
@@ -46,7 +46,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _interrupted_afterwards() -> Iterator[None]:
+def _delay_interrupts() -> Iterator[None]:
     """Let Ctrl-C wait until TVM is back, which would take it for a failure of its own code."""
     in_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT)

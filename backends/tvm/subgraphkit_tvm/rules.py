@@ -19,7 +19,7 @@ _NO_INTRINSIC: Final = "TVM's LLVM code has no such function"
 _SORTED: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.INT32, DataType.INT64})
 
 
-def refused_by_rule(node: Node) -> Refusal | None:
+def judge_by_rule(node: Node) -> Refusal | None:
     """Return why a node that the importer would take is refused all the same, or None."""
     rule = _RULES.get(node.op_type)
     text = rule(node) if rule is not None else ""

@@ -94,11 +94,11 @@ def _tune(
     schedules = tvm(_META_SCHEDULE)
     database = schedules.database.JSONDatabase(work_dir=str(folder))
     extracted = schedules.relax_integration.extract_tasks(module, target)
-    tasks = _not_tuned(extracted, target, database)
+    tasks = _untuned_tasks(extracted, target, database)
     if tasks:
         _logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
         _measure(tasks, folder, database, trials, context)
-        failed = len(_not_tuned(tasks, target, database))
+        failed = len(_untuned_tasks(tasks, target, database))
         if failed:
             _logger.warning(
                 "tvm: %d of %d kernels stay untuned, since no trial of theirs ran; see %s",
@@ -110,7 +110,7 @@ def _tune(
         return tvm("relax.transform").MetaScheduleApplyDatabase()(module)
 
 
-def _not_tuned(tasks: Iterable[Any], target: Any, database: Any) -> list[Any]:
+def _untuned_tasks(tasks: Iterable[Any], target: Any, database: Any) -> list[Any]:
     """Find the kernels of which the database has no trial that ran."""
     return [
         task

@@ -73,7 +73,7 @@ def test_without_a_linker_code_is_compiled_in_memory_and_not_stored(monkeypatch)
 
 
 def test_a_node_that_only_fails_when_compiled_is_given_back_alone(monkeypatch):
-    monkeypatch.setattr(claims, "refused_by_rule", lambda node: None)
+    monkeypatch.setattr(claims, "judge_by_rule", lambda node: None)
     model = parsed("g (float[4] x) => (float[4] y) { a = Relu(x) b = Sinh(a) y = Neg(b) }")
     with open_tvm(model) as session:
         assert homes(session) == [("tvm", (0,)), ("numpy", (1,)), ("tvm", (2,))]

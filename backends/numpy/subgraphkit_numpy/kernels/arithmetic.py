@@ -15,7 +15,7 @@ from subgraphkit_numpy.kernels.blocking import FLOATS, elementwise_kernel
 from subgraphkit_numpy.kernels.elementwise import Block, scratch
 from subgraphkit_numpy.kernels.registry import Array, Made, Same, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import PART, in_arrays, legacy_aligned
+from subgraphkit_numpy.kernels.wrapping import PART, align_legacy, in_arrays
 
 _BINARY = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "BitwiseAnd": np.bitwise_and,
@@ -28,7 +28,7 @@ _BINARY = {
 @kernel(*_BINARY)
 def binary(site: Site) -> Made:
     """Make a kernel of a ufunc of two arrays; integers wrap around."""
-    return in_arrays(site, legacy_aligned(site, _BINARY[site.node.op_type]))
+    return in_arrays(site, align_legacy(site, _BINARY[site.node.op_type]))
 
 
 @kernel("Div")
@@ -36,7 +36,7 @@ def div(site: Site) -> Made:
     """Divide; integers truncate towards zero, and a divisor of zero is an error."""
     dtype = site.dtype()
     is_fraction = dtype is not None and dtype.kind not in "iu"
-    return in_arrays(site, legacy_aligned(site, np.divide if is_fraction else _divide))
+    return in_arrays(site, align_legacy(site, np.divide if is_fraction else _divide))
 
 
 def _divide(a: Array, b: Array) -> Any:
@@ -102,7 +102,7 @@ def power(site: Site) -> Made:
             site.absorb(1)
             return elementwise_kernel(site, *known)
     function = np.power if is_known and base == exponent else _power_any
-    return in_arrays(site, legacy_aligned(site, function))
+    return in_arrays(site, align_legacy(site, function))
 
 
 def _power_any(base: Array, exponent: Array) -> Any:
@@ -194,7 +194,7 @@ def equal(site: Site) -> Made:
     """Compare element by element; strings too."""
     dtype = site.dtype()
     if dtype is not None and dtype.kind != "O":
-        return in_arrays(site, legacy_aligned(site, np.equal))
+        return in_arrays(site, align_legacy(site, np.equal))
     return _equal_objects
 
 

@@ -172,13 +172,13 @@ def scan_8(site: Site) -> Made:
             length = size if lengths is None else int(lengths[example])
             scanned = [array[example, :length] for array in operands[states:]]
             results = scanning.run([s[example] for s in operands[:states]], scanned, outer)
-            rows.append([_filled_up(r, size, i >= states) for i, r in enumerate(results)])
+            rows.append([_pad_rows(r, size, i >= states) for i, r in enumerate(results)])
         return tuple(np.stack(column) for column in zip(*rows, strict=True))
 
     return _single(compute, site.output_count)
 
 
-def _filled_up(value: Array, size: int, is_collected: bool) -> Array:  # noqa: FBT001 (local)
+def _pad_rows(value: Array, size: int, is_collected: bool) -> Array:  # noqa: FBT001 (local)
     """Fill a collected output of a short example with zeros up to the longest."""
     if not is_collected or value.shape[0] == size:
         return value

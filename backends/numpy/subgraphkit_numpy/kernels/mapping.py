@@ -60,7 +60,7 @@ def _map_labels(site: Site, strings: Sequence[str], numbers: Sequence[int]) -> M
     if site.output_dtype() == np.int64:
         default = site.attribute("default_int64", -1)
         table, dtype = dict(zip(strings, numbers, strict=True)), np.dtype(np.int64)
-    return _looked_up(table, default, dtype)
+    return _table_kernel(table, default, dtype)
 
 
 @kernel("LabelEncoder", since=2, domain="ai.onnx.ml")
@@ -72,7 +72,7 @@ def label_encoder_by_lists(site: Site) -> Made:
     if default is None or site.attribute("values_tensor") is None:
         default = np.array(site.attribute(name, otherwise))
     table = dict(zip(keys.tolist(), values.tolist(), strict=False))
-    return _looked_up(table, default.item(), values.dtype)
+    return _table_kernel(table, default.item(), values.dtype)
 
 
 def _read_list(site: Site, word: str) -> Array:
@@ -94,7 +94,7 @@ _DEFAULTS: Final = {
 """By kind of the values, what stands for those without a key: an attribute, or else this."""
 
 
-def _looked_up(table: dict[Any, Any], default: Any, dtype: np.dtype[Any]) -> Made:
+def _table_kernel(table: dict[Any, Any], default: Any, dtype: np.dtype[Any]) -> Made:
     def compute(x: Array) -> Array:
         found = [table.get(key, default) for key in x.reshape(-1).tolist()]
         return np.array(found, dtype=dtype).reshape(x.shape)

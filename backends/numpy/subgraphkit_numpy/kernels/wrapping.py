@@ -110,7 +110,7 @@ def in_wide(function: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def legacy_aligned(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
+def align_legacy(site: Site, function: Callable[..., Any]) -> Callable[..., Any]:
     """Apply the one-sided broadcasting of opsets before 7 to the second operand.
 
     Source: ONNX operator ``Add``, version 6, attributes ``broadcast`` and ``axis``.

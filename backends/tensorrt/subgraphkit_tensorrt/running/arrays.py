@@ -68,7 +68,7 @@ class DeviceArray:
         self._device.order(self.stream, stream)
         self.block.streams.add(stream)
 
-    def written_on(self, stream: int) -> None:
+    def note_writer(self, stream: int) -> None:
         """Take it that what is in the array is computed on a stream, ordered behind its readers."""
         self.block.streams.add(stream)
         self.stream = stream

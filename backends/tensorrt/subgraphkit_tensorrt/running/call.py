@@ -245,7 +245,7 @@ class PreparedCall:
         foreign.append(target)
         check_target(name, target, output)
         if isinstance(place, DeviceArray):
-            place.written_on(stream)
+            place.note_writer(stream)
 
     def _enqueue(self, stream: int) -> None:
         slot, start = self._slot, self._base + self._up_bytes

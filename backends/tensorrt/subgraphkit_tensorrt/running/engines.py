@@ -302,7 +302,7 @@ class Engines:
     def _uncovered_error(self, inputs: Sequence[Any]) -> ExecutionError:
         with self._lock:
             ranges = [
-                "; ".join(map(_range_shown, ranges))
+                "; ".join(map(_write_range, ranges))
                 for entry in self._entries
                 for ranges in entry.plan.profiles
             ]
@@ -348,5 +348,5 @@ def _shapes_text(inputs: Sequence[Any]) -> str:
     return ", ".join(str(tuple(value.shape)) for value in inputs) or "none"
 
 
-def _range_shown(one: InputRange) -> str:
+def _write_range(one: InputRange) -> str:
     return str(one.min) if one.min == one.max else f"{one.min} to {one.max}"
