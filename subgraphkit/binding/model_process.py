@@ -137,7 +137,7 @@ class ModelProcess:
                 place = f"{_WORKSHOP}{method}"
                 reply = child.reply(place, *plain, timeout=seconds, event=event)
         except NoAnswer as gone:
-            raise self._gone(child, gone.code, progress) from None
+            raise self._end_error(child, gone.code, progress) from None
         except BaseException:
             self.end()
             raise
@@ -172,7 +172,7 @@ class ModelProcess:
                 if not self._users:
                     self.end()
 
-    def _gone(self, child: Child, code: int | None, progress: Progress | None) -> ProcessEnded:
+    def _end_error(self, child: Child, code: int | None, progress: Progress | None) -> ProcessEnded:
         printed = child.printed(_LAST_OUTPUT)
         self.end()
         if progress is not None:

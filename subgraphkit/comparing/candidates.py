@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.binding import bind
 from subgraphkit.comparing.benchmark import Schedule
-from subgraphkit.comparing.messages import crashed_child, hung
+from subgraphkit.comparing.messages import crashed_child, hung_child
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.opening import declared_tolerances
@@ -152,7 +152,7 @@ class BenchEntry:
         try:
             return self._process.call(function, *plain, timeout=self._seconds) or {}
         except NoAnswer as gone:
-            error = hung(self._called, doing, self._seconds)
+            error = hung_child(self._called, doing, self._seconds)
             if gone.code is not None:
                 error = crashed_child(self._called, doing, gone.code)
         except SubgraphkitError as failure:

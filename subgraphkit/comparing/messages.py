@@ -14,7 +14,7 @@ def crashed_child(selection: str, doing: str, code: int) -> BackendError:
     return BackendError("SGK320", text, backend=selection, hint=hint)
 
 
-def hung(selection: str, doing: str, seconds: float) -> BackendError:
+def hung_child(selection: str, doing: str, seconds: float) -> BackendError:
     """Word that a child process did not answer within so many seconds (SGK321)."""
     text = f"{selection!r} did not return from {doing} within {seconds:g} s"
     hint = "It was stopped. If it is only slow, allow more time: --timeout, or timeout_seconds."

@@ -147,7 +147,7 @@ def _key_heads(value: Any, given: Given) -> str:
     return _heads(value, given, of=(1, 2)) or _divides(value, stated, "heads of queries")
 
 
-def _hidden(value: Any, given: Given) -> str:
+def _hidden_size(value: Any, given: Given) -> str:
     size = given.size(2, 2)
     return f"{size}, the last size of the recurrence weight" if size not in {0, value} else ""
 
@@ -246,7 +246,7 @@ _RECURRENT: Final = ("GRU", "LSTM", "RNN")
 _FITS: Final[Mapping[str, Fit]] = {
     **{f"{op_type}.axis": leave for op_type in (*_BROADCASTING, "Xor", "ConcatFromSequence")},
     **{f"{op_type}.direction": _directions for op_type in _RECURRENT},
-    **{f"{op_type}.hidden_size": _hidden for op_type in _RECURRENT},
+    **{f"{op_type}.hidden_size": _hidden_size for op_type in _RECURRENT},
     **{f"{op_type}.group": partial(_groups, weight=1) for op_type in _CONVOLUTIONS},
     **{
         f"{op_type}.kernel_shape": partial(_kernel, weight=1)

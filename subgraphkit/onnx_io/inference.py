@@ -137,7 +137,7 @@ class _Inference:
             if op_type in EVALUATED:
                 may_be = op_type in _SIZES or self._knowable.issuperset(inputs[node])
                 is_weight = outputs[node][0] in self._fillings
-                if may_be and not is_weight and self._evaluated(node):
+                if may_be and not is_weight and self._compute_node(node):
                     continue
             if op_type in RAISING or node in table.bodies:
                 self._ranks = self._ranks or RankWatch(self._graph, self._types, self._limits)
@@ -200,7 +200,7 @@ class _Inference:
 
     # -- arithmetic on sizes -------------------------------------------------------------------
 
-    def _evaluated(self, index: int) -> bool:
+    def _compute_node(self, index: int) -> bool:
         """Compute the outputs of a node, if what it reads is known."""
         table, dtype = self._graph.table, DataType.INT64
         if table.domains[index]:
@@ -273,7 +273,7 @@ class _Inference:
             if node in bodies:
                 self._bodies[node] = bodies[node]
                 is_vague = is_vague and forget(graph, node, bodies, self._types)
-            if is_vague or (missing and self._settled(Node(graph, node), missing)):
+            if is_vague or (missing and self._type_rest(Node(graph, node), missing)):
                 return nodes[place + 1 :]
         return ()
 
@@ -304,7 +304,7 @@ class _Inference:
             types = {**types, **output_types(body, made)}
         return types, answer.bodies
 
-    def _settled(self, node: Node, missing: Sequence[str]) -> bool:
+    def _type_rest(self, node: Node, missing: Sequence[str]) -> bool:
         """Type what inference left open, if any; InvalidModelError (SGK222) if in conflict."""
         found: dict[str, ValueType] = {}
         if not self._is_inferred(node.id):

@@ -96,14 +96,14 @@ class NodeCheck:
             field, rule = found
             value = getattr(attribute, field)
             if attribute.ref_attr_name or (not value and _is_elsewhere(attribute, field)):
-                raise _broken(node, index, f"has an attribute {name!r} without a value")
+                raise _node_error(node, index, f"has an attribute {name!r} without a value")
             if rule is not None:
                 _check_value(value, rule, name, node, index)
                 _check_count(value, name, node, index)
         if len(names) != len(node.attribute):
-            raise _broken(node, index, "has an attribute twice")
+            raise _node_error(node, index, "has an attribute twice")
         if len(names) != 1 and self._is_constant:
-            raise _broken(node, index, f"states {len(names)} values, and is to state one")
+            raise _node_error(node, index, f"states {len(names)} values, and is to state one")
         if not self._required <= names:
             missing = min(self._required - names)
             raise not_allowed(
@@ -133,7 +133,7 @@ class NodeCheck:
         """Return where the value of an attribute is, and what it may be."""
         name, kind = intern(attribute.name), attribute.type  # TypeError if it is no text
         if not name or kind not in _FIELDS:
-            raise _broken(node, index, f"has an attribute {name!r} without a name or a type")
+            raise _node_error(node, index, f"has an attribute {name!r} without a name or a type")
         known = self._types
         if self._schema is not None and not name.startswith(_INTERNAL):
             if name not in known:
@@ -200,7 +200,7 @@ def _is_elsewhere(attribute: AttributeProto, field: str) -> bool:
     return any(one.name not in told for one, _ in attribute.ListFields())
 
 
-def _broken(node: onnx.NodeProto, index: int, what: str) -> InvalidModelError:
+def _node_error(node: onnx.NodeProto, index: int, what: str) -> InvalidModelError:
     return InvalidModelError("SGK214", f"{label_of(node, index)} {what}", hint=_AGAIN)
 
 

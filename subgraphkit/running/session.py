@@ -267,7 +267,7 @@ class Session(Answering):
                 raise other_model()
             given.append(latest)
             self._check_open()
-            given.extend([self._plan, self._weights.brought(latest)])
+            given.extend([self._plan, self._weights.hand_to(latest)])
             self._take(given[-1])
 
         try:

@@ -84,7 +84,7 @@ class Weights:
             raise
         return outcome
 
-    def brought(self, plan: Plan) -> Plan:
+    def hand_to(self, plan: Plan) -> Plan:
         """Hand the weights of today to the operators of another plan that have older ones.
 
         Return the plan with recompiled operators; the others stay open, and all have their old

@@ -111,7 +111,7 @@ def _write_by_way_of(
             if not claim.enter_context(claim_path(part)) and not os.path.lexists(part):
                 return False
             file.write(data)
-        if replace or not _linked(part, path):
+        if replace or not _link_file(part, path):
             part.replace(path)
     return True
 
@@ -168,7 +168,7 @@ def _remove_unfinished() -> None:
                 path.unlink(missing_ok=True)
 
 
-def _linked(part: Path, path: Path) -> bool:
+def _link_file(part: Path, path: Path) -> bool:
     """Give a file a second name, if nothing has it; return whether something has it now."""
     try:
         os.link(part, path)

@@ -8,7 +8,7 @@ from subgraphkit.errors import SubgraphkitError
 MESSAGES: dict[str, SubgraphkitError] = {
     "SGK320_crashed": messages.crashed_child("openvino,numpy", "running for the first time", -11),
     "SGK320_left": messages.crashed_child("openvino", "binding the model", 3),
-    "SGK321_hung": messages.hung("tensorrt", "binding the model", 600.0),
+    "SGK321_hung": messages.hung_child("tensorrt", "binding the model", 600.0),
     "SGK322_wrong": messages.wrong("fast", "MatMul-Add-Relu", "1.5, expected 1.0"),
     "SGK323_everything": messages.meaningless({"y": "every element is 0.5"}, everything=True),
     "SGK324_unwritable": messages.unwritable(

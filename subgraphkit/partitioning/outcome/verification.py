@@ -149,10 +149,10 @@ def verify_regions(state: PartitionState, regions: Sequence[Region]) -> None:
         count += 1
     violation = find_violation(state.adjacency, region_of, count, connected)
     if violation is not None:
-        raise _broken(state, violation)
+        raise _violation_error(state, violation)
 
 
-def _broken(state: PartitionState, violation: Violation) -> InternalError:
+def _violation_error(state: PartitionState, violation: Violation) -> InternalError:
     labels = [Node(state.graph, state.order[rank]).label for rank in violation.path]
     nodes = tuple(state.order[rank] for rank in violation.path)
     return InternalError(

@@ -128,7 +128,7 @@ class _Portrait:
             size,
             f"{count_of(len(nodes), 'node')}, {worth}" if worth else count_of(len(nodes), "node"),
             [(name, value) for name, value in facts if value],
-            marked=any(self._moved(node, subgraph) for node in subgraph.nodes),
+            marked=any(self._has_moved(node, subgraph) for node in subgraph.nodes),
         )
 
     def _list_types(self, names: Sequence[str]) -> str:
@@ -175,7 +175,7 @@ class _Portrait:
             node.qualified_op_type,
             node.name or f"({next(filter(None, node.outputs), '')})",
             subgraph.backend,
-            self.before[node.id] if self._moved(node.id, subgraph) else "",
+            self.before[node.id] if self._has_moved(node.id, subgraph) else "",
             self.partitioning.flops_of([node.id]) / _MILLION,
             _in_ms(self.times.get(node.id)),
             ", ".join(str(types.get(name, "?")) for name in node.inputs if name),
@@ -242,7 +242,7 @@ class _Portrait:
         graph = self.partitioning.graph
         return [node for node in subgraph.nodes if not graph.is_constant_node(node)]
 
-    def _moved(self, node: int, subgraph: Subgraph) -> bool:
+    def _has_moved(self, node: int, subgraph: Subgraph) -> bool:
         return self.before.get(node, subgraph.backend) != subgraph.backend
 
     def _time_of(self, backend: str) -> float | None:
