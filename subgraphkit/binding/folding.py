@@ -327,7 +327,7 @@ class _Work:
         return True
 
     def _sources_of(self, node: int) -> frozenset[str]:
-        """Return the constants a node depends on: stored ones, and those that were filled."""
+        """Return the constants a node depends on: stored ones, and fillings of one element."""
         found: set[str] = set()
         for name in self._graph.table.inputs[node]:
             if name in self.folding.sources:

@@ -189,7 +189,7 @@ class ModelProcess:
         with ExitStack() as held:
             folder = Path(tempfile.mkdtemp(prefix="subgraphkit-"))
             held.callback(shutil.rmtree, folder, ignore_errors=True)
-            _write(graph, folder)
+            _write_model(graph, folder)
             shared = [self.inward.descriptor, self.outward.descriptor]
             child = Child(inherited=shared)
             held.callback(child.stop)
@@ -207,15 +207,15 @@ def _forget() -> None:
 getattr(os, "register_at_fork", dict)(after_in_child=_forget)  # not everywhere is there forking
 
 
-def _write(graph: Any, folder: Path) -> None:
+def _write_model(graph: Any, folder: Path) -> None:
     with (folder / _WEIGHTS).open("xb") as file:
         constants = graph.constants
-        kept = [name for name, constant in constants.items() if _is_there(constant)]
+        kept = [name for name, constant in constants.items() if _has_data(constant)]
         model = write_bundled_model(graph, constants, kept, file.write, lambda: _WEIGHTS)
     (folder / MODEL).write_bytes(model)
 
 
-def _is_there(constant: Initializer) -> bool:
+def _has_data(constant: Initializer) -> bool:
     """Say whether a constant has data, which may be in the engine of a bundle and nowhere else."""
     try:
         constant.array()

@@ -281,7 +281,7 @@ def rebuild(
         graph=bound,
         subgraphs=tuple(subgraphs),
         passes=Passes(tuple(claims), nothing, nothing),
-        claimed_by=tuple(_place(entry, places) for entry in manifest.subgraphs),
+        claimed_by=tuple(_claim_index(entry, places) for entry in manifest.subgraphs),
         constraints=ResolvedConstraints({}, {}),
     )
 
@@ -323,7 +323,7 @@ def _subgraph(folder: Path, entry: SubgraphEntry, bound: BoundGraph) -> Subgraph
     return subgraph
 
 
-def _place(entry: SubgraphEntry, places: Mapping[tuple[str, str], int]) -> int:
+def _claim_index(entry: SubgraphEntry, places: Mapping[tuple[str, str], int]) -> int:
     at = places.get((entry.backend, entry.property))
     if at is None:
         raise BundleError(

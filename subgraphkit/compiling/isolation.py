@@ -97,7 +97,7 @@ class IsolatedOperator(SubgraphOperator):
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        """Hand new weights to the operator; another process will make it with them."""
+        """Hand new weights to the operator; a process that is started later makes it with them."""
         process = self._process
         with process.lock, self._explain_end("updating"):
             if self._generation != process.ready():
@@ -109,7 +109,10 @@ class IsolatedOperator(SubgraphOperator):
         return taken
 
     def prove(self, given: Sequence[Any]) -> str:
-        """Have the engine proven on inputs, and kept there; return what speaks against it."""
+        """Have the child restore the engine and compare its results on inputs; store it if alike.
+
+        Returned is what differs.
+        """
         process = self._process
         with process.lock, self._explain_end("proving the engine of"):
             if self._generation != process.ready():

@@ -108,12 +108,13 @@ def _number_repeats(choices: Iterable[BackendChoice], origin: str) -> Iterator[B
     """Number a backend that comes again, with other options."""
     seen: dict[str, BackendChoice] = {}
     for choice in choices:
+        same = [one for one in seen.values() if one.backend == choice.backend]
         number, name = 1, choice.name
         while name in seen:
             number += 1
             name = f"{choice.backend}#{number}"
-        again = seen.get(choice.name)
-        alike = again is not None and dict(again.options) == dict(choice.options)
+        alike = number > 1 and dict(choice.options) in [dict(one.options) for one in same]
+        # an instance has its options, so that it cannot come again with others
         if alike or (number > 1 and not isinstance(choice.target, type | None)):
             problem = f"backend {choice.name!r} is named twice"
             raise messages.bad_selection(origin, problem + " with the same options" * alike)

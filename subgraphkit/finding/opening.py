@@ -52,10 +52,11 @@ def open_in_turn(
 ) -> Iterator[list[Backend]]:
     """Build the backends a bind has selected, those that ``auto`` stands for one at a time.
 
-    Who needs no more of them stops, so that no library is imported for nodes that are taken. Raised
-    are the errors of ``find_record``, ``probe_record`` and, even of an optional backend,
-    ``validate_options``. Users are warned of a backend left out because of ``on_missing="warn"``,
-    of a broken one left out of ``auto``, and of options nobody takes (SGK113).
+    Yielded are all that are open so far, again after each. A caller that has enough stops, so that
+    no library is imported for nodes that are taken. Raised are the errors of ``find_record``,
+    ``probe_record`` and, even of an optional backend, ``validate_options``. Users are warned of a
+    backend left out because of ``on_missing="warn"``, of a broken one left out of ``auto``, and of
+    options nobody takes (SGK113).
 
     ``dry_run``: Whether a backend that would raise because it cannot run here is opened all the
     same, to plan, if it can do that much; ``lack_of`` says what it lacks. What would be left out is

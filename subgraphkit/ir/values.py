@@ -186,10 +186,10 @@ def _require_small(shape: Sequence[int]) -> None:
         raise ValueError("too large")
 
 
-def _with_open(
+def _on_open_sizes(
     function: Callable[[int, int], int | None], neutral: int, *, both_sides: bool
 ) -> Callable[[Node, _Operands], Sequence[_Array]]:
-    """Compute with sizes that may be open: what is not a number stays only if nothing changes."""
+    """Return an operation on sizes: one that is no number stays only if nothing changes it."""
 
     def one(left: Dim, right: Dim) -> Dim:
         if isinstance(left, int) and isinstance(right, int):
@@ -322,18 +322,18 @@ def _nonzero(_: Node, operands: _Operands) -> Sequence[_Array]:
 _Compute = Callable[[Node, _Operands], Sequence[_Array]]
 
 _STRUCTURE: Final[Mapping[str, _Compute]] = {
-    "Add": _with_open(_fit_int64(int.__add__), 0, both_sides=True),
+    "Add": _on_open_sizes(_fit_int64(int.__add__), 0, both_sides=True),
     "Cast": _cast,
     "Concat": _concat,
-    "Div": _with_open(_divided_sizes, 1, both_sides=False),
+    "Div": _on_open_sizes(_divided_sizes, 1, both_sides=False),
     "Gather": _gather,
     "Identity": lambda _, given: (_data(given),),
-    "Mul": _with_open(_fit_int64(int.__mul__), 1, both_sides=True),
+    "Mul": _on_open_sizes(_fit_int64(int.__mul__), 1, both_sides=True),
     "Reshape": _reshape,
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,
-    "Sub": _with_open(_fit_int64(int.__sub__), 0, both_sides=False),
+    "Sub": _on_open_sizes(_fit_int64(int.__sub__), 0, both_sides=False),
     "Unsqueeze": lambda node, given: (
         np.expand_dims(_data(given), tuple(_axes(node, given) or ())),
     ),

@@ -118,7 +118,11 @@ class RankWatch:
         self._most = _LEEWAY * limits.max_rank
 
     def note(self, node: int, flush: Callable[[], None]) -> None:
-        """Take note of a node that will wait; UnsupportedModelError (SGK216) for too many axes."""
+        """Take note of a node to be typed later, with others; ``flush`` types those that wait now.
+
+        It is called where the rank of this node hangs on them. UnsupportedModelError (SGK216) for
+        too many axes.
+        """
         if not self._limits.max_rank:
             return
         stated = self._shape_input(node)

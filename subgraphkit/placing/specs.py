@@ -76,7 +76,7 @@ class OpenCall(NamedTuple):
 
     def require_plain(self) -> "OpenCall":
         """Return the call if source and progress can be sent; else CallerError (SGK192)."""
-        if isinstance(self.source, type):
+        if isinstance(self.source, type):  # all that is kept of what cannot be sent
             problem = f"its source is {self.source.__name__}, and other processes read files"
             raise no_spec(problem, OPEN_A_FILE)
         if isinstance(self.progress, type):

@@ -149,7 +149,7 @@ class Judge:
             return self._keep(node, "type", obstacle)
         found = self._by_constants(node, inputs) or self._by_values(node)
         if found is None and self.low is DataType.FLOAT16:
-            found = self._by_sums(node)
+            found = self._by_length(node)
         if found is None and self.precision.max_reduction is not None:
             found = self._by_depth(node, self.precision.max_reduction)
         return self._keep(node, *found) if found else Verdict(inputs, outputs)
@@ -184,7 +184,9 @@ class Judge:
     def _places_by_type(
         self, node: onnx.NodeProto, formals: Formals
     ) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-        """Return inputs and outputs that change, or what stands in the way.
+        """Return the indices of inputs and outputs that change, or what stands in the way.
+
+        ``formals``: The variables of the operator's types.
 
         An input that takes float32 alone and has a type variable of its own, such as the scales of
         Resize, stays as it is.
@@ -252,7 +254,8 @@ class Judge:
                 return "activation", f"{value!r} reached {magnitude:.4g}"
         return None
 
-    def _by_sums(self, node: onnx.NodeProto) -> tuple[str, str] | None:
+    def _by_length(self, node: onnx.NodeProto) -> tuple[str, str] | None:
+        """Say why a node stays as it is: it normalises, or its axis is long."""
         if node.op_type in _NORMALISING or id(node) in self._variances:
             return "normalisation", node.op_type
         if node.op_type in {"Softmax", "LogSoftmax", "TopK", "ArgMax", "ArgMin"}:

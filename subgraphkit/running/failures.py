@@ -62,12 +62,12 @@ def movable(
 
 
 def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
-    """Return a plan with a step on the fallback; the failure, if that fails or is there already."""
+    """Return a plan with a step on the fallback; raise the failure if that fails or is there."""
     step = plan.steps[index]
     try:
         operator = compile_elsewhere(plan.partitioning, step.subgraph)
     except (Unsupported, LookupError, InvalidModelError) as error:
-        # The last is what the weights are that only an engine of a bundle has.
+        # the last: the weights are in the engine of a bundle and nowhere else
         raise failure from error
     if type(operator) is type(step.operator) and maker_of(operator) == maker_of(step.operator):
         close_all([operator])

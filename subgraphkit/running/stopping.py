@@ -111,7 +111,7 @@ class Stoppable:
 
     @contextmanager
     def under_way(self, options: object, timeout_s: float | None) -> Iterator[Progress]:
-        """Begin a run, which the steps on this thread ask meanwhile whether to go on.
+        """Begin a run; until it ends, the steps on this thread ask its progress whether to go on.
 
         ``timeout_s``: Seconds that the run may take, if another number than the options say.
         """

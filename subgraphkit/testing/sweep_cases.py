@@ -65,7 +65,7 @@ _Steps = Sequence[tuple[str, Check]]
 
 
 def sweep_cases(subject: Subject) -> Iterator[Case]:
-    """Build the cases: for each family its sizes, its operators in use, and its threads."""
+    """Build the cases of each family: every use, older versions, sizes, threads; and fused ones."""
     factor = _WHOLE_FACTOR if subject.complete else _TIMEOUT_FACTOR
 
     def case(name: str, run: Callable[[Subject], Finding], *needs: str) -> Case:

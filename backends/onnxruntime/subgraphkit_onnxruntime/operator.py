@@ -184,7 +184,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         targets = [_target(buffer, type_) for buffer, type_ in zip(buffers, outs, strict=True)]
         for name, target, type_ in zip(self._outputs, targets, outs, strict=True):
             if target is None or target is ON_DEVICE:
-                bound.leave(name, on_device=target is ON_DEVICE)
+                bound.allocate(name, on_device=target is ON_DEVICE)
             else:
                 bind = bound.binding.bind_ortvalue_output
                 held.append(bound.bind(target, name, type_, self._settings, bind))
@@ -194,7 +194,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         results = [_result(value, dtype, target) for value, dtype, target in made]
         for name, target in zip(self._outputs, targets, strict=True):
             if target is None or target is ON_DEVICE:
-                bound.leave(name, on_device=target is ON_DEVICE)  # or it would be written again
+                bound.allocate(name, on_device=target is ON_DEVICE)  # or it would be written again
         self._bound.append(bound)
         buffers = [None if buffer is ON_DEVICE else buffer for buffer in buffers]
         return fill_buffers(self._outputs, buffers, results)
@@ -233,7 +233,7 @@ class _Bound:
             self._known[name] = weakref.ref(array)
         return held
 
-    def leave(self, name: str, *, on_device: bool) -> None:
+    def allocate(self, name: str, *, on_device: bool) -> None:
         """Have ONNX Runtime allocate an output in the next run."""
         self._known.pop(name, None)
         kind, _, number = self._device.partition(":")

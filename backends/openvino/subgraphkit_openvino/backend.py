@@ -28,7 +28,7 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.bodies import body_graphs
-from subgraphkit_openvino.compiling import compile_subgraph, configuration, numbers_in, restore
+from subgraphkit_openvino.compiling import compile_subgraph, configuration, integers_in, restore
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions
 from subgraphkit_openvino.rules import LOSES_NAN, refusals
@@ -70,7 +70,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Ask OpenVINO about the graph."""
-        ruled_out = refusals(graph, numbers_in(graph, self._options))
+        ruled_out = refusals(graph, integers_in(graph, self._options))
         asked = [
             node
             for node in graph.order

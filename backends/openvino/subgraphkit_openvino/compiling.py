@@ -61,13 +61,13 @@ def _settings(subgraph: Subgraph, options: Options, context: BindContext) -> dic
     return found
 
 
-def numbers_in(graph: BoundGraph, options: Options) -> WholeNumbers | None:
+def integers_in(graph: BoundGraph, options: Options) -> WholeNumbers | None:
     """Return the whole numbers in a graph; None if the user lets OpenVINO compute them narrowly."""
     return None if options.narrow else WholeNumbers(graph)
 
 
 def _make_guard(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
-    numbers = numbers_in(subgraph.graph, options)
+    numbers = integers_in(subgraph.graph, options)
     if numbers is None:
         return Guard(subgraph, (), (), fallback)
     return Guard(subgraph, numbers.guards(subgraph), numbers.sized_guards(subgraph), fallback)

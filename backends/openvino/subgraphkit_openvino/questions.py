@@ -65,9 +65,9 @@ class Questions:
         return refused
 
     def take_model(self, subgraph: Subgraph) -> tuple[Any, tuple[Any, ...]] | None:
-        """Return the model of a region that was asked about as it is, and what that refers to.
+        """Hand out the model of the last question, if it was about just this region.
 
-        Only once, because it is to be changed: whatever was imported is let go.
+        With it comes what it refers to. Only once, because it is to be changed.
         """
         if self._imported is None:
             return None

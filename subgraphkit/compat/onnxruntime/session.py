@@ -69,14 +69,14 @@ class InferenceSession:
             told = self._sess_options.options_for(choice.name)
             options[choice.name] = {key: one for key, one in told.items() if key not in said}
         self._asked = asked
-        is_open = resolved.sources.get("threads", ("default",))[0] == "default"
+        threads_unset = resolved.sources.get("threads", ("default",))[0] == "default"
         with their_errors():
             self._inner = _InferenceSession(
                 source,
                 selection,
                 dict(self._sess_options.sizes) or None,
                 {name: told for name, told in options.items() if told} or None,
-                threads=self._sess_options.threads if is_open else None,
+                threads=self._sess_options.threads if threads_unset else None,
             )
 
     @property

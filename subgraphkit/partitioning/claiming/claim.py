@@ -98,8 +98,9 @@ def claim_all(
 
     ``barred``: Returns by node why a property must not take it.
     ``earlier``: What came of the passes over the whole graph, if these are over a part of it; its
-    columns are changed. The bounds of the properties that have a pass again are struck out: they
-    were about other nodes.
+    columns are changed. Of properties that have a pass again, the bounds on the number of regions
+    are struck out: they were about other nodes.
+    ``told``: Hears of each property before it claims.
     """
     claims = tuple(map(attrgetter("claim"), state.properties))
     nothing = (None,) * len(claims)

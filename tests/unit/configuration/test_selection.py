@@ -49,6 +49,7 @@ def test_a_text_is_read_by_the_grammar(text, shown):
     ("none:x=1", "'none' takes no"),
     ("auto?", "'auto' takes no"),
     ("a:k=v,b,a:k=v", "backend 'a' is named twice"),
+    ("a,a:k=v,a:k=v", "backend 'a' is named twice with the same options"),
 ])  # fmt: skip
 def test_a_text_that_cannot_be_read_is_answered_with_the_place(text, problem):
     with pytest.raises(ConfigError) as caught:
