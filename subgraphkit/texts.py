@@ -131,7 +131,7 @@ def _fitting(letters: Iterable[str], room: int) -> Iterator[str]:
         yield letter
 
 
-def table_of(
+def aligned(
     rows: Iterable[Sequence[str]],
     right: Iterable[int] = (),
     *,

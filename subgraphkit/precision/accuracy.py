@@ -17,7 +17,7 @@ from subgraphkit.finding.opening import declared_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.running.tapping import tap_groups, tapped_session
-from subgraphkit.texts import table_of
+from subgraphkit.texts import aligned
 from subgraphkit.types import DataType
 
 
@@ -226,7 +226,7 @@ class AccuracyReport:
         for one in (*self.values, *self.outputs):
             errors = f"{one.max_abs:.3g}", f"{one.mean_abs:.3g}"
             rows.append((one.name, *errors, f"{one.snr_db:.1f}", f"{one.cosine:.6f}"))
-        return "\n".join(table_of(rows, range(1, 5)))
+        return "\n".join(aligned(rows, range(1, 5)))
 
 
 def measure_accuracy(

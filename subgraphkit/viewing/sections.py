@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Final, Self
 
-from subgraphkit.texts import fold_text, printable, table_of
+from subgraphkit.texts import aligned, fold_text, printable
 
 Cell = str | int | float | None
 """What a table has in a place: text, a number to be sorted as one, or nothing."""
@@ -69,7 +69,7 @@ class Table:
         rows = [[one if isinstance(one, str) else text_of(one) for one in row] for row in self.rows]
         give = map(place, self.give) if self.give else None
         right = [at for at, number in enumerate(self.numeric()) if number]
-        return table_of([heads, *rows], [*right, *map(place, self.right)], width=width, give=give)
+        return aligned([heads, *rows], [*right, *map(place, self.right)], width=width, give=give)
 
     def drop_empty(self) -> Self:
         """Return the table without the columns that nothing is in, but for the first."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import subgraphkit as sk
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.logs import logger_of
-from subgraphkit.texts import Screen, cut_word, fold_text, paragraph, printable, table_of, width_of
+from subgraphkit.texts import Screen, aligned, cut_word, fold_text, paragraph, printable, width_of
 from tests.models import LINEAR, parsed
 
 HOSTILE = "\x1b[2J\x07\r\nFORGED\u202e\x9b2J\u2028"
@@ -55,18 +55,18 @@ short                                                             1  {ROWS[2][2]
 
 @pytest.mark.parametrize("width", TABLES)
 def test_sentences_go_on_below_before_the_middle_of_names_is_left_out(width):
-    assert "\n".join(table_of(ROWS, {1}, width=width)) == TABLES[width].strip("\n")
+    assert "\n".join(aligned(ROWS, {1}, width=width)) == TABLES[width].strip("\n")
 
 
 def test_columns_give_way_in_the_order_that_is_stated():
     rows = [("one", "two"), ("a" * 40, "b" * 40)]
-    assert table_of(rows, width=70)[1] == f"{'a' * 40}  {cut_word('b' * 40, 28)}"
-    assert table_of(rows, width=70, give=[0, 1])[1] == f"{cut_word('a' * 40, 28)}  {'b' * 40}"
+    assert aligned(rows, width=70)[1] == f"{'a' * 40}  {cut_word('b' * 40, 28)}"
+    assert aligned(rows, width=70, give=[0, 1])[1] == f"{cut_word('a' * 40, 28)}  {'b' * 40}"
 
 
 def test_what_has_no_room_comes_below_with_the_first_column_again():
     rows = [("backends", *("median", "p90", "p99")), ("numpy", "1" * 9, "2" * 9, "3" * 9)]
-    assert table_of(rows, {1, 2, 3}, width=30) == [
+    assert aligned(rows, {1, 2, 3}, width=30) == [
         "backends     median        p90",
         "numpy     111111111  222222222",
         "",
@@ -76,7 +76,7 @@ def test_what_has_no_room_comes_below_with_the_first_column_again():
 
 
 def test_wide_letters_take_two_cells_and_marks_stay_with_their_letters():
-    lines = table_of([("name", "n"), ("図形/畳み込み層/出力値/正規化層の出力", "1")], {1}, width=30)
+    lines = aligned([("name", "n"), ("図形/畳み込み層/出力値/正規化層の出力", "1")], {1}, width=30)
     assert [width_of(line) for line in lines] == [30, 30]
     assert lines[1] == "図形/畳み込...規化層の出力   1"
     cut = cut_word("e\u0301" * 30, 11)
@@ -101,21 +101,21 @@ _CELLS = st.lists(_WORDS, max_size=8).map(" ".join)
 def test_no_word_is_broken_and_no_line_too_long(rows, width):
     rows = [[f"c{at}" for at in range(len(rows[0]))], *rows]
     words = {word for row in rows for cell in row for word in cell.split()}
-    for line in table_of(rows, width=width):
+    for line in aligned(rows, width=width):
         assert width_of(line) <= width
         for word in line.split():
             start, cut, end = word.partition("...")
             assert word in words or any(
                 cut and one.startswith(start) and one.endswith(end) for one in words
             )
-    full = table_of(rows)
+    full = aligned(rows)
     assert len(full) == len(rows)
     assert {word for line in full for word in line.split()} == words
 
 
 def test_a_row_leaves_no_blank_line_in_a_table_that_has_nothing_of_it():
     rows = [("name", "made of", "into"), ("a", "b" * 20, "c" * 20), ("", "", "d" * 20)]
-    lines = table_of(rows, width=30)
+    lines = aligned(rows, width=30)
     assert [line for line in lines if not line] == [""]  # between the two tables
     assert len(lines) == 6
 
@@ -148,7 +148,7 @@ def test_what_is_printable_holds_nothing_that_a_terminal_obeys(text):
 
 def test_names_are_escaped_in_cells_errors_warnings_and_logs(caplog):
     safe = r"\x1b[2J\x07\r\nFORGED\u202e\x9b2J\u2028"
-    assert table_of([("name",), (HOSTILE,)])[1] == safe
+    assert aligned([("name",), (HOSTILE,)])[1] == safe
     several = "\\x1b[2J\\x07\\r\n  FORGED\\u202e\\x9b2J\\u2028"
     assert paragraph(HOSTILE) == several
     assert str(CallerError("SGK301", HOSTILE, hint=HOSTILE)).count("\n  FORGED") == 2

@@ -13,7 +13,7 @@ from subgraphkit.partitioning.reports.explanation import (
 )
 from subgraphkit.partitioning.reports.quality import Quality
 from subgraphkit.partitioning.reports.sections import dry_run_lines, tables_of
-from subgraphkit.texts import count_of, printable, table_of
+from subgraphkit.texts import aligned, count_of, printable
 from subgraphkit.viewing import lines_of
 
 
@@ -116,7 +116,7 @@ def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
         for one in quality.backends
         if one.nodes
     ]
-    lines = [*table_of(rows, {1, 2, 3}), *dry_run_lines(partitioning)]
+    lines = [*aligned(rows, {1, 2, 3}), *dry_run_lines(partitioning)]
     leading = max(quality.backends, key=lambda one: (one.flops, one.nodes), default=None)
     expected = {leading.backend if leading else "", next(iter(partitioning.named), "")}
     causes = [one for one in find_all_causes(partitioning) if one.backend in expected]
