@@ -24,11 +24,13 @@ def deviation(node: Node) -> str:
     """Return what is wrong with ONNX Runtime's way of running a node; empty if nothing is known."""
     if node.domain:
         return ""
-    maker = RegionFallback.emptied_by(node) if node.op_type in FAILS_ON_NOTHING else None
-    if maker is not None or _reads_nothing(node):
+    fragile = (op_type := node.op_type) in FAILS_ON_NOTHING
+    maker = RegionFallback.emptied_by(node) if fragile else None
+    is_asked = fragile or node.id in node.graph.table.bodies
+    if maker is not None or (is_asked and _reads_nothing(node)):
         which = f", which {maker.op_type} may leave" if maker is not None else ""
         return f"of nothing{which}, it makes 0, fails or ends the process"
-    check = _CHECKS.get(node.op_type)
+    check = _CHECKS.get(op_type)
     return check(node) if check is not None else ""
 
 
