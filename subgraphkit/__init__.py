@@ -5,7 +5,7 @@ The road is ``load``, ``bind``, ``partition``, ``compile_subgraphs``, ``plan`` a
 the package costs milliseconds and pulls in neither NumPy nor onnx.
 """
 
-import sys
+from importlib.util import find_spec
 from typing import Any, Final
 
 import lazy_loader
@@ -28,10 +28,13 @@ def __getattr__(name: str) -> Any:
     try:
         with collector_paused(importing=True):
             found = _attribute(name)
-    except AttributeError:  # so is every module asked for that is imported from here
-        place = _ELSEWHERE.get(name)
-        near = f"; it is subgraphkit.{place}" if place else ""
-        text = f"subgraphkit has no attribute {name!r}{near}"
-        raise AttributeError(text, name=name, obj=sys.modules[__name__]) from None
+    except AttributeError:
+        near = f"; it is subgraphkit.{_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        # Python asks here for every module of ours as well before it is imported
+        if not near and find_spec(f"{__name__}.{name}") is None:
+            from subgraphkit.backend.messages import did_you_mean  # noqa: PLC0415 (seldom)
+
+            near = did_you_mean(name, __all__)
+        raise AttributeError(f"subgraphkit has no attribute {name!r}{near}") from None
     globals()[name] = found
     return found
