@@ -75,7 +75,8 @@ class RegionFallback:
 
         Of less than a window some libraries make an element, where the next step is further away.
         """
-        return any(inputs[place].shape[axis] < least for place, axis, least in self._short)
+        short = self._short
+        return bool(short) and any(inputs[at].shape[axis] < least for at, axis, least in short)
 
     def may_help(self, inputs: Sequence[Any]) -> bool:
         """Say whether a failed run may be right elsewhere.

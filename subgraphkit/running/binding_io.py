@@ -40,6 +40,7 @@ class IOBinding:
         self._kinds = {HOST, _CUDA, *(device.partition(":")[0] for device in devices)}
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, Any] = {}
+        # Of the targets those that are memory, by name: each input is compared with them.
         self._memory: list[tuple[str, Any]] = []
         self._results: dict[str, Any] = {}
         # What is told of the targets, while they and the inputs that share their memory stay.
@@ -134,8 +135,8 @@ class IOBinding:
             target = None if device_type == HOST else Stay(f"{device_type}:{device_id}")
         else:
             target = device_type
-        if name in self._targets and self._targets[name] is target:
-            return
+        if target is None and self._targets.get(name, HOST) is None:
+            return  # a decoder binds its outputs again before each step
         self._check_target(name, target)
         self._targets[name], self._buffers = target, None
         self._memory = [

@@ -98,9 +98,7 @@ class Turns:
                 if future.set_running_or_notify_cancel():
                     self._begun[future] = time.monotonic(), caller
                     if self._waiting and not self._watched:
-                        with suppress(
-                            RuntimeError
-                        ):  # shut down: those that work do all that is left
+                        with suppress(RuntimeError):  # shut down: who works does what is left
                             self._pool.submit(self._work)
                     return future, work
         return None

@@ -42,8 +42,7 @@ class OnednnOperator(SubgraphOperator):
         draft = _draft_of(subgraph, dtypes)
         self._ports = find_ports(subgraph, draft)
         self._edge = Edge(subgraph)
-        compiling = compile_region, engine, draft, self._ports.made, self._data
-        self._region = threads.call(*compiling)
+        self._region = threads.call(compile_region, engine, draft, self._ports.made, self._data)
         self._plan = scratch_plan(engine, self._region, self._ports.numbers)
         self._contexts: list[RunContext] = [self._context()]
 

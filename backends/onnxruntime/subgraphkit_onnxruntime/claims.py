@@ -70,7 +70,7 @@ class Claims(SubgraphSelector):
         self._whole: bool | None = None
         if not all(map(is_known, graph.types.values())):
             self._whole = False  # what is asked about needs types
-            self._types = self._found_types()
+            self._find_types()
 
     def type_of(self, value: str) -> ValueType | None:
         """Return the type of a value, from ONNX Runtime where the graph has none."""
@@ -89,7 +89,7 @@ class Claims(SubgraphSelector):
             return Refusal("border", f"{type_} cannot be handed to ONNX Runtime from outside")
         return True
 
-    def _found_types(self) -> dict[str, ValueType]:
+    def _find_types(self) -> None:
         """Follow the graph: operators that ONNX does not define hide the types behind them."""
         graph = self.graph
         self._types = found = {name: one for name, one in graph.types.items() if is_known(one)}
@@ -100,7 +100,6 @@ class Claims(SubgraphSelector):
             for name, type_ in zip(outputs, self._verdict(node).types, strict=False):
                 if type_ is not None:
                     found.setdefault(name, type_)
-        return found
 
     def _opens_whole(self) -> bool:
         """Say whether ONNX Runtime opens a session of all nodes, which answers for each of them."""

@@ -36,15 +36,16 @@ def test_outputs_without_a_buffer_are_allocated(session):
 
 
 def test_names_and_buffers_are_checked_when_they_are_bound(session):
-    binding = session.io_binding()
-    locked = np.zeros((1, 2), np.float32)
+    binding, locked = session.io_binding(), np.zeros((1, 2), np.float32)
+    binding.bind_output("y", locked)
     locked.setflags(write=False)
     with pytest.raises(InputError, match="no input 'z'"):
         binding.bind_cpu_input("z", np.ones(1))
     with pytest.raises(InputError, match="no output 'z'"):
         binding.bind_output("z")
-    with pytest.raises(InputError, match="can be written to"):
-        binding.bind_output("y", locked)
+    for one in (locked, locked[:]):  # bound before, and not
+        with pytest.raises(InputError, match="can be written to"):
+            binding.bind_output("y", one)
 
 
 def test_a_device_that_nothing_runs_on_is_refused_when_it_is_bound(session):
