@@ -71,9 +71,9 @@ def with_carried_options(
         if entry.name not in instances and entry.options:
             carried = {name: (value, _LAYER, origin) for name, value in entry.options.items()}
             options[entry.name] = carried | options.get(entry.name, {})
-    sources = {**settings.sources, "backend": (_LAYER, origin)}
-    frozen = {name: MappingProxyType(values) for name, values in options.items()}
-    return replace(settings, sources=sources, option_sources=frozen)
+    sources = MappingProxyType({**settings.sources, "backend": (_LAYER, origin)})
+    frozen = {name: MappingProxyType(values) for name, values in options.items() if values}
+    return replace(settings, sources=sources, option_sources=MappingProxyType(frozen))
 
 
 def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfig) -> None:
