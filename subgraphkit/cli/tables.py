@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from subgraphkit.texts import in_bytes, in_seconds
-from subgraphkit.viewing.sections import Table
+from subgraphkit.viewing.tables import Table
 
 _COLUMN: Final = re.compile(r"([^=:]+)(?:=(\w+))?(?::(.*))?")
 _UNITS: Final = {"s": in_seconds, "B": in_bytes}

@@ -15,7 +15,7 @@ from subgraphkit.backend.differences import Difference
 from subgraphkit.errors import CallerError
 from subgraphkit.texts import count_of, in_seconds
 from subgraphkit.viewing import Paged, Section, Table, Text
-from subgraphkit.viewing.sections import Cell
+from subgraphkit.viewing.tables import Cell
 
 _CONFIDENCE: Final = 0.95
 

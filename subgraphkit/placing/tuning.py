@@ -25,7 +25,7 @@ from subgraphkit.placing.measuring import TuningRun
 from subgraphkit.placing.tuning_loop import TuningLoop
 from subgraphkit.texts import printable
 from subgraphkit.viewing import Paged, Section, Table, Text, lines_of
-from subgraphkit.viewing.sections import Cell
+from subgraphkit.viewing.tables import Cell
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -7,7 +7,7 @@ from .sections import Box as Box
 from .sections import Drawing as Drawing
 from .sections import Section as Section
 from .sections import Span as Span
-from .sections import Table as Table
-from .sections import Text as Text
 from .sections import Timeline as Timeline
 from .sections import lines_of as lines_of
+from .tables import Table as Table
+from .tables import Text as Text

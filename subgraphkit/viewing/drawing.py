@@ -15,7 +15,8 @@ from zlib import crc32
 from subgraphkit.texts import cut_word, in_bytes, width_of
 from subgraphkit.viewing.grouping import DRAWN_AT_ONCE, DRAWN_IN_ALL, Item, Picture, pictures
 from subgraphkit.viewing.layout import Column, Extent, place
-from subgraphkit.viewing.sections import Arrow, Drawing, text_of
+from subgraphkit.viewing.sections import Arrow, Drawing
+from subgraphkit.viewing.tables import text_of
 
 _COLOURS: Final = {
     "onednn": "#56b4e9",

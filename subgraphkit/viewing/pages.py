@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 from subgraphkit.texts import printable
 from subgraphkit.viewing.drawing import draw_pictures, group_colours, legend, limits
-from subgraphkit.viewing.sections import Cell, Drawing, Section, Table, Text, Timeline, text_of
+from subgraphkit.viewing.sections import Drawing, Section, Timeline
+from subgraphkit.viewing.tables import Cell, Table, Text, text_of
 from subgraphkit.viewing.timelines import timeline
 
 _ROWS_IN_A_FRAGMENT = 20

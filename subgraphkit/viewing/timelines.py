@@ -7,7 +7,8 @@ from typing import Final
 
 from subgraphkit.texts import cut_word, in_seconds
 from subgraphkit.viewing.drawing import colours_of
-from subgraphkit.viewing.sections import Timeline, text_of
+from subgraphkit.viewing.sections import Timeline
+from subgraphkit.viewing.tables import text_of
 
 _WIDTH: Final = 1300
 _ROW: Final = 26

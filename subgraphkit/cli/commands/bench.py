@@ -19,7 +19,7 @@ from subgraphkit.cli.words import (
 from subgraphkit.comparing import Benchmark, Measured, Schedule, bench
 from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.texts import count_of
-from subgraphkit.viewing.sections import Table, Text
+from subgraphkit.viewing.tables import Table, Text
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:

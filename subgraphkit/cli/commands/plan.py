@@ -15,7 +15,7 @@ from subgraphkit.partitioning.reports.memory import Memory, check_memory
 from subgraphkit.partitioning.reports.quality import find_moves, move_table
 from subgraphkit.partitioning.reports.sections import dry_run_lines
 from subgraphkit.texts import in_bytes
-from subgraphkit.viewing.sections import Table
+from subgraphkit.viewing.tables import Table
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:

@@ -17,7 +17,7 @@ from subgraphkit.comparing import (
     tolerance_for,
     verify,
 )
-from subgraphkit.viewing.sections import Table
+from subgraphkit.viewing.tables import Table
 
 
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
