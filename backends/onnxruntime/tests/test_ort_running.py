@@ -31,6 +31,8 @@ def test_a_buffer_beside_an_output_without_one():
     with open_ort(model) as session:
         (operator,) = operators(session)
         buffer = np.empty(4, np.float32)
+        np.testing.assert_array_equal(operator.run([x], [None, None]), [x, -x])
+        assert not operator._bound  # a run costs less than a binding of every value
         y, z = operator.run([x], [None, buffer])
         assert z is buffer
         del x, operator
