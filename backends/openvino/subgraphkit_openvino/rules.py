@@ -178,10 +178,11 @@ def _quantize(node: Node) -> str:
         return "quotients of few bits, which OpenVINO does not round to them"
     if len(node.inputs) > _ZERO and node.inputs[_ZERO] and not node.is_constant(_ZERO):
         return "a zero point known when running, behind which OpenVINO rounds"
-    if scale is not None and scale.size > 1 and axis not in {0, 1}:
-        return "scales along another axis than the first two, which OpenVINO fails to compile"
-    if scale is not None and scale.size > 1 and not (shape and isinstance(shape[axis], int)):
-        return "scales along an axis of open size, which OpenVINO takes for those of another"
+    if scale is not None and scale.size > 1:
+        if not shape or len(shape) == 1 or axis not in {0, 1}:
+            return "scales of a vector or along a third axis, with which OpenVINO fails or crashes"
+        if not isinstance(shape[axis], int):
+            return "scales along an axis of open size, which OpenVINO takes for those of another"
     if scale is not None:
         is_finite = bool((np.abs(scale.astype(np.float64)) <= _LARGEST_SCALE).all())
         return "" if is_finite else "a scale so large that OpenVINO's limits of what fits overflow"

@@ -94,6 +94,10 @@ def test_a_node_that_fails_to_convert_says_why():
             "(float[4] x, float s) => (uint8[4] y) { y = QuantizeLinear(x, s) }",
             "another rounding of ties",
         ),
+        (
+            "(float[2] x) => (uint8[2] y) <float[2] s={2,2}> { y = QuantizeLinear<axis=0>(x, s) }",
+            "of a vector",
+        ),
         ("(float[4] x) => (float[1] y) { y = ReduceMax(x) }", "infinities are lost"),
         ("(float[0,2] x) => (float[0,2] y) { y = Exp(x) }", "tensors without elements"),
         ("() => (float[2] y) { y = RandomUniform <shape = [2]> () }", "other random numbers"),
