@@ -286,10 +286,10 @@ def reference(model: ModelProto, feeds: Mapping[str, Any]) -> list[Any] | None:
 def runtime(model: ModelProto, feeds: Mapping[str, Any]) -> list[Any] | None:
     """Return what ONNX Runtime computes, nothing optimised; None where it cannot, or ends."""
     try:
-        data = _padded(model, feeds).SerializeToString()
+        case = case_of(_padded(model, feeds).SerializeToString(), feeds)
     except Exception:  # noqa: BLE001 (what is not known here, is not judged)
         return None
-    outcome = _runtime_child(os.getpid()).only(case_of(data, feeds))
+    outcome = _runtime_child(os.getpid()).only(case)
     return read_values(outcome.text) if outcome.kind == "ran" else None
 
 

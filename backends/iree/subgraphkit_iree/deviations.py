@@ -234,11 +234,6 @@ def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
     return rule
 
 
-def _negated_integers(node: sk.Node) -> str:
-    is_whole = node.dtype().label.startswith(("int", "uint"))
-    return "whole numbers, which IREE negates as fractions" if is_whole else ""
-
-
 def _padded_windows(node: sk.Node) -> str:
     """Look whether a window may reach beyond the padding, by which IREE divides as well."""
     counts = node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0)
@@ -267,12 +262,18 @@ def _split(node: sk.Node) -> str:
     return _fed_sizes(node)
 
 
-def _layer_norm(node: sk.Node) -> str:
-    return "float64, which IREE normalises in float32" if node.dtype().label == "float64" else ""
+def _short_time_fourier(node: sk.Node) -> str:
+    sizes = (node.shape(0) or ("",))[:1]
+    if any(node.inputs[2:3]):
+        sizes += node.shape(2) or ("",)
+    is_fixed = all(isinstance(size, int) for size in sizes)
+    return "" if is_fixed else "a batch or window of open size, where IREE leaves the window out"
 
 
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
-    "LayerNormalization": _layer_norm,
+    "LayerNormalization": lambda n: (
+        "float64, which IREE normalises in float32" if n.dtype().label == "float64" else ""
+    ),
     **dict.fromkeys(
         ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
         _indices,
@@ -309,7 +310,8 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Resize": _rounded_sizes,
     "ReverseSequence": _always("it cannot be compiled"),
     "MatMulInteger": _unsigned_bytes,
-    "Neg": _negated_integers,
+    "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
+    "STFT": _short_time_fourier,
     "TopK": _sort_problem,
     "Upsample": lambda n: (
         "a mode other than nearest, for which IREE has coordinates of its own"
