@@ -3,6 +3,7 @@
 import ctypes
 import re
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ class IOBinding:
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, Any] = {}
         # Of the targets those that are memory, by name: each input is compared with them.
-        self._memory: list[tuple[str, Any]] = []
+        self._memory: dict[str, Any] = {}
         self._results: dict[str, Any] = {}
         # What is told of the targets, while they and the inputs that share their memory stay.
         self._buffers: list[Any] | None = None
@@ -135,15 +136,13 @@ class IOBinding:
             target = None if device_type == HOST else Stay(f"{device_type}:{device_id}")
         else:
             target = device_type
-        if target is None and self._targets.get(name, HOST) is None:
-            return  # a decoder binds its outputs again before each step
         self._check_target(name, target)
+        if target is self._targets.get(name, HOST):
+            return  # a decoder binds its outputs again before each step
         self._targets[name], self._buffers = target, None
-        self._memory = [
-            (name, one)
-            for name, one in self._targets.items()
-            if one is not None and not isinstance(one, Stay)
-        ]
+        self._memory = {
+            name: one for name, one in self._targets.items() if not isinstance(one, Stay | None)
+        }
 
     def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
         """Write the output into an array of the host or of a device; see ``bind_output``."""
@@ -262,10 +261,10 @@ class IOBinding:
             raise unfit(f"output {name!r} is {type_}, which is not {what}")
 
     def _is_written(self, array: Any) -> bool:
-        return any(overlap(array, target) for _, target in self._memory)
+        return any(map(partial(overlap, array), self._memory.values()))
 
     def _check_apart(self) -> None:
-        for (name, target), (other, another) in combinations(self._memory, 2):
+        for (name, target), (other, another) in combinations(self._memory.items(), 2):
             if overlap(target, another):
                 raise unfit(
                     f"the buffers for outputs {name!r} and {other!r} share memory",

@@ -174,24 +174,25 @@ class OnnxRuntimeOperator(SubgraphOperator):
         except IndexError:
             bound = _Bound(self._session, self.device)
         ins, outs = self._types[: len(self._inputs)], self._types[len(self._inputs) :]
-        held = [
-            bound.bind(array, name, type_, self._settings, bound.binding.bind_ortvalue_input)
+        known, bind, settings = bound.known.get, bound.binding.bind_ortvalue_input, self._settings
+        _held = [  # what is bound lives until the run has ended
+            bound.bind(array, name, type_, settings, bind)
             for name, array, type_ in zip(self._inputs, inputs, ins, strict=True)
+            if known(name, object)() is not array
         ]
-        targets = [_target(buffer, type_) for buffer, type_ in zip(buffers, outs, strict=True)]
-        for name, target, type_ in zip(self._outputs, targets, outs, strict=True):
-            if target is None or target is ON_DEVICE:
-                bound.allocate(name, on_device=target is ON_DEVICE)
-            else:
-                bind = bound.binding.bind_ortvalue_output
-                held.append(bound.bind(target, name, type_, self._settings, bind))
+        results, made = list(buffers), []
+        bind = bound.binding.bind_ortvalue_output
+        wanted = enumerate(zip(self._outputs, buffers, outs, strict=True))
+        for place, (name, buffer, type_) in wanted:
+            if buffer is None or buffer is ON_DEVICE:
+                # What stays is one of NumPy's types: ONNX Runtime fetches no other from a device.
+                bound.allocate(name, on_device=buffer is ON_DEVICE and is_plain(type_))
+                made.append(place)
+            elif known(name, object)() is not buffer:
+                results[place] = bound.bind(buffer, name, type_, settings, bind)
         self._session.run_with_iobinding(bound.binding, options)
-        values = bound.binding.get_outputs() if len(held) < len(self._types) else targets
-        made = zip(values, self._dtypes, targets, strict=True)
-        results = [_result(value, dtype, target) for value, dtype, target in made]
-        for name, target in zip(self._outputs, targets, strict=True):
-            if target is None or target is ON_DEVICE:
-                bound.allocate(name, on_device=target is ON_DEVICE)  # or it would be written again
+        for place in made:
+            results[place] = bound.take(place, self._outputs[place], self._dtypes[place])
         self._bound.append(bound)
         buffers = [None if buffer is ON_DEVICE else buffer for buffer in buffers]
         return fill_buffers(self._outputs, buffers, results)
@@ -206,7 +207,8 @@ class _Bound:
     def __init__(self, session: Any, device: str) -> None:
         self.binding = onnxruntime().IOBinding(session)
         self._device = device
-        self._known: dict[str, weakref.ref[Any]] = {}
+        self.known: dict[str, Callable[[], Any]] = {}  # references, by name
+        self._open: dict[str, bool] = {}  # what ONNX Runtime allocates, and whether on the device
 
     def bind(
         self,
@@ -217,24 +219,32 @@ class _Bound:
         bind: Callable[[str, Any], None],
     ) -> Any:
         """Bind the memory of an array; return what must live until the run has ended."""
-        known = self._known.get(name)
-        if known is not None and known() is array:
-            return array
-        self._known.pop(name, None)
+        self.known.pop(name, None)
+        self._open.pop(name, None)
         if self._device != HOST and is_on_device(array):
             bind(name, value_over(array, name, type_, settings))
             return array
-        value, held = as_ort_value(np.asarray(array))
+        value, held = as_ort_value(array)
         bind(name, value)
         if isinstance(array, np.ndarray) and array.flags.c_contiguous:
-            self._known[name] = weakref.ref(array)
+            self.known[name] = weakref.ref(array)
         return held
 
     def allocate(self, name: str, *, on_device: bool) -> None:
         """Have ONNX Runtime allocate an output in the next run."""
-        self._known.pop(name, None)
+        if self._open.get(name) is on_device:
+            return
+        self.known.pop(name, None)
+        self._open[name] = on_device
         kind, _, number = self._device.partition(":")
         self.binding.bind_output(name, *((kind, int(number)) if on_device else ()))
+
+    def take(self, place: int, name: str, dtype: np.dtype[Any]) -> Any:
+        """Return what ONNX Runtime allocated; the next run allocates anew."""
+        made = self.binding.get_outputs_as_ortvaluevector()[place]
+        on_device = self._open.pop(name)
+        self.allocate(name, on_device=on_device)
+        return OrtArray(made, dtype) if on_device else as_array(made, dtype)
 
 
 def _quickest_run(session: Any) -> Callable[..., list[Any]]:
@@ -266,21 +276,3 @@ def _is_bindable(type_: ValueType) -> bool:
 
 def _dtype(type_: ValueType) -> np.dtype[Any]:
     return type_.dtype.numpy if isinstance(type_, TensorType) else np.dtype(object)
-
-
-def _result(value: Any, dtype: np.dtype[Any], target: Any) -> Any:
-    if target is None:
-        return as_array(value, dtype)
-    return OrtArray(value, dtype) if target is ON_DEVICE else target
-
-
-def _target(buffer: Any, type_: ValueType) -> Any:
-    """Return the memory to bind for a buffer: its own if it is contiguous, or on a device.
-
-    What is left on a device has to be one of NumPy's types: ONNX Runtime fetches no other.
-    """
-    if buffer is ON_DEVICE and not is_plain(type_):
-        return None
-    if not isinstance(buffer, np.ndarray) or buffer.flags.c_contiguous:
-        return buffer
-    return np.empty(buffer.shape, buffer.dtype)

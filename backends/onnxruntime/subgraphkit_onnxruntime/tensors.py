@@ -50,7 +50,7 @@ def as_ort_value(array: npt.NDArray[Any]) -> tuple[Any, npt.NDArray[Any]]:
     Returns:
         The value, and the contiguous array that must live as long as it does.
     """
-    held = np.ascontiguousarray(array).reshape(array.shape)
+    held = np.asarray(array, order="C")
     make = onnxruntime().OrtValue.ortvalue_from_numpy_with_onnx_type
     return make(held, int(DataType.of(held.dtype))), held
 
@@ -70,6 +70,8 @@ class _Memory:
 
 def as_array(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return a tensor that ONNX Runtime made as an array over the same memory."""
+    if DataType.of(dtype).is_native:
+        return np.asarray(value.numpy())
     if 0 in value.shape():
         return np.empty(tuple(value.shape()), dtype)
     return np.asarray(_Memory(value, dtype)).view(dtype)

@@ -40,6 +40,8 @@ class OrtValue:
         return self.address or int(self.array.ctypes.data)
 
     def numpy(self) -> Any:
+        if not self.address:
+            return self.array
         self._double.cuda.copies[2] += 1
         view = self._double.cuda.view(self.address, self.array.nbytes)
         return np.frombuffer(view, self.array.dtype).reshape(self.array.shape).copy()
@@ -73,6 +75,8 @@ class IOBinding:
 
     def get_outputs(self) -> list[OrtValue]:
         return [self.outputs[name] for name in self.outputs]
+
+    get_outputs_as_ortvaluevector = get_outputs
 
 
 class Session:
