@@ -1,5 +1,7 @@
 """Cases of operators and models: those of ONNX, and those of ones own."""
 
+from functools import cache
+
 import numpy as np
 import onnx
 import pytest
@@ -18,13 +20,18 @@ from subgraphkit.testing.official_cases import official_cases
 from tests.models import CHAIN, parsed
 
 LOOPBACK = Subject(target="subgraphkit.testing.foreign:LoopbackBackend")
-CASES = cases_of_level(3, LOOPBACK)
 VARIANTS = ("alone", "sandwiched", "folded")
+
+
+@cache
+def all_cases():
+    """Return all cases of level 3; onnx takes seconds to compute them."""
+    return cases_of_level(3, LOOPBACK)
 
 
 def found(case, backend="subgraphkit.testing.foreign:LoopbackBackend"):
     """Carry a case out on a backend of the kit."""
-    return carry_out(CASES[case], Subject(target=backend))
+    return carry_out(all_cases()[case], Subject(target=backend))
 
 
 def faulty(case, name):
@@ -35,7 +42,7 @@ def faulty(case, name):
 def test_every_official_case_is_run_alone_and_every_plain_one_sandwiched():
     names = {case.name: case for case in official_cases("node")}
     forms: dict[str, set[str]] = {}
-    for case in CASES:
+    for case in all_cases():
         _, _, name, form = case.split("/")
         forms.setdefault(name, set()).add(form)
     assert forms.keys() == names.keys()
@@ -114,7 +121,7 @@ def jointly(operator, form, backend):
     """Carry the cases of an operator out in one model."""
     cases = [
         case
-        for name, case in CASES.items()
+        for name, case in all_cases().items()
         if name.startswith(f"L3/{operator}/") and name.endswith(f"/{form}") and case.batch_key
     ]
     return cases, carry_out_in_one_model(cases, Subject(target=backend))
@@ -148,12 +155,12 @@ def test_nothing_is_said_of_cases_in_one_model_in_which_something_is_wrong(fault
 def test_every_group_has_its_turn_and_the_same_seed_draws_the_same_order():
     tasks = [
         Task(Finding(Outcome.SKIP, case=case.id, level=3), 1.0, case.batch_key)
-        for case in CASES.values()
+        for case in all_cases().values()
     ]
     batches = drawn_batches(tasks, 3)
     assert batches == drawn_batches(tasks, 3) != drawn_batches(tasks, 4)
-    assert sorted(task.case.case for batch in batches for task in batch) == sorted(CASES)
-    groups = {name.split("/")[1] for name in CASES}
+    assert sorted(task.case.case for batch in batches for task in batch) == sorted(all_cases())
+    groups = {name.split("/")[1] for name in all_cases()}
     first = [task.case.case.split("/")[1] for batch in batches[: len(groups)] for task in batch]
     assert sorted(first) == sorted(groups)
     assert len(batches) < len(tasks) / 2
