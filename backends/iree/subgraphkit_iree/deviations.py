@@ -174,16 +174,13 @@ def _zero_divisors(node: sk.Node) -> str:
 
 def _wide_shifts(node: sk.Node) -> str:
     by, bits = node.constant(1), node.dtype().bits
-    if by is not None and ((by >= 0) & (by < bits)).all():
-        return ""
-    return f"shifts by less than 0 or more than {bits - 1} bits, of which LLVM makes anything"
+    safe = by is not None and ((by >= 0) & (by < bits)).all()
+    return "" if safe else f"shifts by less than 0 or more than {bits - 1} bits, made of anything"
 
 
 def _training(node: sk.Node) -> str:
-    if node.input_type(2) is None:
-        return ""
     on = node.constant(2)
-    return "" if on is not None and not on.any() else "a training mode"
+    return "a training mode" if any(node.inputs[2:]) and (on is None or on.any()) else ""
 
 
 def _recurrent(node: sk.Node) -> str:
@@ -194,9 +191,7 @@ def _recurrent(node: sk.Node) -> str:
         return "sizes that are open; IREE mixes it up with other operators of its module"
     odd = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"}
     found = sorted(odd & node.attributes.keys())
-    if found or node.attribute("layout", 0):
-        return f"attribute {found[0] if found else 'layout'}"
-    return ""
+    return f"attribute {(*found, 'layout')[0]}" if found or node.attribute("layout", 0) else ""
 
 
 def _matrix_stacks(node: sk.Node) -> str:
@@ -208,8 +203,8 @@ def _matrix_stacks(node: sk.Node) -> str:
 
 def _hardmax(node: sk.Node) -> str:
     is_last = node.attribute("axis", 1) == len(node.shape(0) or ()) - 1
-    is_old = node.opset < _OF_ONE_AXIS
-    return "" if is_last or not is_old else "the largest of several axes together"
+    is_one = is_last or node.opset >= _OF_ONE_AXIS
+    return "" if is_one else "the largest of several axes together"
 
 
 _OF_ONE_AXIS: Final = 13
@@ -218,10 +213,8 @@ _OF_ONE_AXIS: Final = 13
 
 def _unsigned_bytes(node: sk.Node) -> str:
     """Look for bytes without a sign and without zero points: IREE reads them with a sign then."""
-    if node.input_type(2) is not None or node.input_type(3) is not None:
-        return ""
     both = {node.dtype(place).label for place in (0, 1)} == {"uint8"}
-    return "two matrices of uint8 without zero points" if both else ""
+    return "two matrices of uint8 without zero points" if both and not any(node.inputs[2:]) else ""
 
 
 def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
@@ -257,9 +250,17 @@ def _always(reason: str) -> Callable[[sk.Node], str]:
 
 
 def _split(node: sk.Node) -> str:
-    if len(set(node.attribute("split") or (0,))) > 1:
-        return "parts of several sizes in an attribute, which IREE makes alike"
-    return _fed_sizes(node)
+    several = len(set(node.attribute("split") or (0,))) > 1
+    return "parts of several sizes, which IREE makes alike" if several else _fed_sizes(node)
+
+
+def _padded_before(node: sk.Node) -> str:
+    maker = node.producer(0)
+    while maker is not None and maker.op_type == "Identity":
+        maker = maker.producer(0)
+    is_padded = maker is not None and maker.op_type == "Pad"
+    wrong = is_padded and max(node.attribute("strides", (1,))) > 1
+    return "padding in front of strides, with which IREE takes other places" if wrong else ""
 
 
 def _short_time_fourier(node: sk.Node) -> str:
@@ -298,6 +299,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "AveragePool": _padded_windows,
     "BitShift": _wide_shifts,
     "CenterCropPad": _always("it crops by padding with less than nothing"),
+    "ConvTranspose": _padded_before,
     "Det": _always("it makes NaN of matrices that want rows exchanged"),
     "Dropout": _training,
     "Hardmax": _hardmax,
@@ -306,6 +308,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
     "Pad": _open_pads,
     "QLinearMatMul": _matrix_stacks,
+    "QuantizeLinear": lambda n: "quotients of 16 bits" if "16" in n.dtype().label else "",
     "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
     "Resize": _rounded_sizes,
     "ReverseSequence": _always("it cannot be compiled"),
