@@ -12,8 +12,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, TypeVar
@@ -197,17 +197,14 @@ def _pass_on_others(before: Callable[[Any], object], dropped: Any) -> None:
         before(dropped)
 
 
-@contextmanager
-def limited_to(
-    seconds: float, progress: Progress, error: Callable[[], BaseException]
-) -> Iterator[None]:
+def cancel_after(seconds: float, progress: Progress, error: Callable[[], BaseException]) -> None:
     """Cancel work that takes more than so many seconds, with what ``error`` makes."""
-    key = object()
-    _alarm.set(key, time.monotonic() + seconds, lambda: progress.cancel(error()))
-    try:
-        yield
-    finally:
-        _alarm.drop(key)
+    _alarm.set(progress, time.monotonic() + seconds, lambda: progress.cancel(error()))
+
+
+def let_go_on(progress: Progress) -> None:
+    """Take ``cancel_after`` back: the work is done."""
+    _alarm.drop(progress)
 
 
 class _Alarm:

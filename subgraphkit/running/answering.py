@@ -14,6 +14,8 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import Future, wait
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, Self, overload
 
 import numpy as np
@@ -25,7 +27,7 @@ from subgraphkit.running.gate import Gate
 from subgraphkit.running.messages import check_count, check_seconds, queue_full
 from subgraphkit.running.observing import Observer, RunStats
 from subgraphkit.running.stopping import RunOptions
-from subgraphkit.running.streams import astream_runs, await_run, patience, stream_runs, submit_run
+from subgraphkit.running.streams import astream_runs, await_run, patience, stream_runs
 from subgraphkit.running.turns import Turns
 
 _SEED: Final = 0
@@ -42,7 +44,6 @@ class Answering(ABC):
     _gate: Gate
     _observer: Observer
     _workers: Turns | None = None
-    _waiting: set[RunOptions]
     _pulse: "Future[bool] | None" = None
     _small_feeds: Mapping[str, Any] | None = None
 
@@ -212,7 +213,7 @@ class Answering(ABC):
     @property
     def waiting(self) -> int:
         """How many calls of ``arun`` wait for their turn now."""
-        return len(self._waiting)
+        return len(self._pool())
 
     @abstractmethod
     def _begin_tally(self) -> None:
@@ -230,7 +231,8 @@ class Answering(ABC):
         """Compute outputs on a thread of the session, while the event loop goes on.
 
         As many run at once as the session has threads to compute with, at least four; others wait
-        for their turn. Runs that take far longer than others do not keep these waiting.
+        for their turn. Runs that take far longer than others do not keep these waiting. Runs of
+        less than 0.2 ms are done one after the other, as another thread would only cost time.
 
         If the task is cancelled, or the time is up, the run ends at its next step
         and the session can be run again; a step that takes longer is not waited for.
@@ -248,23 +250,22 @@ class Answering(ABC):
                 is no number of seconds (SGK142).
             SubgraphkitError: As for ``run``.
         """
+        import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
+
         check_seconds("timeout", timeout)
         check_count("max_waiting", max_waiting)
-        options = RunOptions(timeout, since=time.monotonic())
-        waiting = self._waiting
-        if len(waiting) >= max_waiting:
+        options, turns = RunOptions(timeout, since=time.monotonic()), self._pool()
+        if len(turns) >= max_waiting:
             raise queue_full(max_waiting)
-
-        def run() -> list[Any]:
-            waiting.discard(options)
-            return self.run(output_names, input_feed, options)
-
-        waiting.add(options)
+        answer = asyncio.get_running_loop().create_future()
+        run = partial(copy_context().run, self.run, output_names, input_feed, options)
+        turn = turns.submit(run, answer, caller)
         try:
-            return await await_run(submit_run(self._pool(), run, caller=caller), timeout)
-        finally:
-            waiting.discard(options)
+            results: list[Any] = await await_run(answer, timeout, partial(turns.withdraw, turn))
+        except BaseException:
             options.cancel()
+            raise
+        return results
 
     @overload
     def stream(

@@ -146,8 +146,12 @@ class Batcher:
             RunTimeoutError: It took longer than it may (SGK138).
             SubgraphkitError: As for ``Session.run``; or the batcher is closed (SGK144).
         """
+        from asyncio import wrap_future  # noqa: PLC0415 (who awaits has it)
+
         check_seconds("timeout", timeout)
-        return await await_run(self.submit(input_feed, output_names, timeout_s=timeout), timeout)
+        future = self.submit(input_feed, output_names, timeout_s=timeout)
+        results: list[Any] = await await_run(wrap_future(future), timeout, future.cancel)
+        return results
 
     def close(self) -> None:
         """Answer what came before, and take nothing more. May be called more than once."""

@@ -25,8 +25,9 @@ def check_count(name: str, value: object) -> None:
 
 def check_seconds(name: str, value: object, *, may_be_none: bool = True) -> None:
     """Refuse an argument that is no time something may take (CallerError, SGK142)."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-    if not is_number and not (value is None and may_be_none):
+    if value is None and may_be_none:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
         hint = "Leave it out, or give None, for a run that takes as long as it takes."
         raise CallerError(
             "SGK142",

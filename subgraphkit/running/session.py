@@ -58,7 +58,6 @@ class Session(Answering):
         self._observer = Observer(plan.graph.extensions)
         self._output_places = {name: i for i, name in enumerate(plan.graph.outputs)}
         self._stoppable = Stoppable()
-        self._waiting = set()
         self._variants: Variants
         self._execute: Callable[..., list[Any]]
         self._take(plan)

@@ -5,12 +5,12 @@ A run ends early at its deadline, or because another thread says so.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import Any, Final
 
-from subgraphkit.backend.interruption import limited_to
+from subgraphkit.backend.interruption import cancel_after, let_go_on
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.progress import Progress
 from subgraphkit.boundary import is_to_pass
@@ -44,7 +44,6 @@ class RunOptions:
         self.timeout_s = timeout_s
         self._since = since
         self._terminate = False
-        self._lock = threading.Lock()
         self._runs: set[Progress] = set()
 
     @property
@@ -54,42 +53,48 @@ class RunOptions:
 
     @terminate.setter
     def terminate(self, ends: bool) -> None:
-        with self._lock:
-            self._terminate = bool(ends)
-            runs = list(self._runs) if ends else []
-        for run in runs:
+        self._terminate = bool(ends)  # before it looks: a run looks here after it was added
+        for run in self._runs.copy() if ends else ():
             run.cancel(_cancel_error())
 
     def cancel(self) -> None:
         """End the runs under way: ``terminate = True``."""
         self.terminate = True
 
-    @contextmanager
-    def under_way(self, timeout_s: float | None = None) -> Iterator[Progress]:
-        """Begin a run; its progress is cancelled when it is to end.
 
-        ``timeout_s``: Seconds that it may take, if another number than for each run.
-        """
-        seconds = self.timeout_s if timeout_s is None else timeout_s
-        check_seconds("timeout_s", seconds)
-        progress = Progress()
-        with self._lock:
-            self._runs.add(progress)
-            ends = self._terminate
-        try:
-            if ends:
-                progress.cancel(_cancel_error())
-            if seconds is None or seconds >= threading.TIMEOUT_MAX:
-                yield progress
-                return
-            limit = float(seconds)
-            left = limit if self._since is None else limit + self._since - time.monotonic()
+class _UnderWay:
+    """A run that may end early, from its start to its end; its progress is cancelled then.
+
+    Written out, as generators of ``contextlib`` would cost a small run as much as it takes.
+    """
+
+    __slots__ = ("_before", "_here", "_options", "_progress", "_seconds")
+
+    def __init__(self, here: Any, options: RunOptions, seconds: float | None) -> None:
+        self._here, self._options, self._seconds = here, options, seconds
+        self._progress = Progress()
+
+    def __enter__(self) -> Progress:
+        options, progress, here = self._options, self._progress, self._here
+        options._runs.add(progress)  # noqa: SLF001 (it is theirs)
+        if options._terminate:  # noqa: SLF001
+            progress.cancel(_cancel_error())
+        if self._seconds is not None:
+            seconds = float(self._seconds)
+            since = options._since  # noqa: SLF001
+            left = seconds if since is None else seconds + since - time.monotonic()
             if left <= 0:
-                progress.cancel(_too_long(limit))
-            with limited_to(left, progress, lambda: _too_long(limit)):
-                yield progress
-        finally:
-            self._runs.discard(progress)
+                progress.cancel(_too_long(seconds))
+            cancel_after(left, progress, lambda: _too_long(seconds))
+        self._before = getattr(here, "progress", None)
+        here.progress = progress
+        return progress
+
+    def __exit__(self, *_: object) -> None:
+        self._here.progress = self._before
+        if self._seconds is not None:
+            let_go_on(self._progress)
+        self._options._runs.discard(self._progress)  # noqa: SLF001
 
 
 def _too_long(seconds: float) -> RunTimeoutError:
@@ -109,21 +114,20 @@ class Stoppable:
     def __init__(self) -> None:
         self._here = threading.local()
 
-    @contextmanager
-    def under_way(self, options: object, timeout_s: float | None) -> Iterator[Progress]:
+    def under_way(
+        self, options: RunOptions | None, timeout_s: float | None
+    ) -> AbstractContextManager[Progress]:
         """Begin a run; until it ends, the steps on this thread ask its progress whether to go on.
 
         ``timeout_s``: Seconds that the run may take, if another number than the options say.
         """
-        if not isinstance(options, RunOptions | None):
+        options = RunOptions() if options is None else options
+        if not isinstance(options, RunOptions):
             raise unknown_run_options(options)
-        before = getattr(self._here, "progress", None)
-        with (options or RunOptions()).under_way(timeout_s) as progress:
-            self._here.progress = progress
-            try:
-                yield progress
-            finally:
-                self._here.progress = before
+        seconds = options.timeout_s if timeout_s is None else timeout_s
+        check_seconds("timeout_s", seconds)
+        is_for_ever = seconds is None or seconds >= threading.TIMEOUT_MAX
+        return _UnderWay(self._here, options, None if is_for_ever else seconds)
 
     def run_of(self, operator: SubgraphOperator) -> _Run:
         """Return what runs an operator unless the run is to end, and ends it where it can."""

@@ -20,15 +20,13 @@ _Run = Callable[..., _Results]
 
 _PATIENCE_SECONDS: Final = 0.1
 """What a run whose time is up gets to come to its next step before nobody waits for it any more."""
+_HINT: Final = "The session can be run again; what is left of this run is dropped."
 
 
-def submit_run(pool: Any, run: _Run, *feeds: _Feeds, **how: Any) -> "Future[_Results]":
-    """Have a run done by another thread, in the context of this one.
-
-    ``pool``: An ``Executor``, or ``Turns``.
-    """
+def submit_run(pool: Any, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
+    """Have a run done by another thread, in the context of this one."""
     try:
-        future: Future[_Results] = pool.submit(copy_context().run, run, *feeds, **how)
+        future: Future[_Results] = pool.submit(copy_context().run, run, *feeds)
     except RuntimeError as error:
         if "shutdown" in str(error):  # and not that there are too many threads
             run_closed({})
@@ -43,30 +41,36 @@ def patience(timeout: float | None) -> float | None:
     return timeout + _PATIENCE_SECONDS
 
 
-async def await_run(future: "Future[_Results]", timeout: float | None) -> _Results:  # noqa: ASYNC109 (see ``Answering.arun``)
-    """Wait for results while the event loop goes on; dropped when nobody waits any more.
+async def await_run(
+    answer: Any,
+    timeout: float | None,  # noqa: ASYNC109 (see ``Answering.arun``)
+    withdraw: Callable[[], bool],
+) -> Any:
+    """Wait for results while the event loop goes on; withdrawn when nobody waits any more.
 
+    ``answer``: A future of the loop.
     ``timeout``: Seconds to wait before RunTimeoutError (SGK138); None for as long as it takes.
+    ``withdraw``: Gives the run up; False if it has begun, and may come to its next step.
     """
-    import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
 
-    mine = asyncio.wrap_future(future)
+    def be_late(wait: float) -> None:
+        if wait and not withdraw():
+            handles.append(loop.call_later(wait, be_late, 0))
+        elif not answer.done():
+            text = f"the run took longer than timeout={timeout:g}, and has not come to an end"
+            answer.set_exception(RunTimeoutError("SGK138", text, hint=_HINT))
+
+    loop, handles = answer.get_loop(), []
+    if timeout is not None and patience(timeout) is not None:
+        handles.append(loop.call_later(timeout, be_late, _PATIENCE_SECONDS))
     try:
-        if patience(timeout) is None:
-            return await mine
-        await asyncio.wait([mine], timeout=timeout)
-        if not mine.done() and not future.cancel():  # it has begun, and may come to its next step
-            await asyncio.wait([mine], timeout=_PATIENCE_SECONDS)
-        if mine.done() and not mine.cancelled():
-            return mine.result()
+        return await answer
+    except BaseException:
+        withdraw()
+        raise
     finally:
-        future.cancel()  # at once, before another thread begins it
-        mine.cancel()
-    raise RunTimeoutError(
-        "SGK138",
-        f"the run took longer than timeout={timeout:g}, and has not come to an end",
-        hint="The session can be run again; what is left of this run is dropped.",
-    )
+        for handle in handles:
+            handle.cancel()
 
 
 def _failed_future(error: Exception) -> "Future[Any]":
@@ -107,18 +111,6 @@ def stream_runs(
             pool.shutdown()
 
 
-async def _begun_async(
-    pool: Executor, run: _Run, items: AsyncIterable[_Feeds]
-) -> AsyncIterator[Any]:
-    from asyncio import wrap_future  # noqa: PLC0415 (as above)
-
-    try:
-        async for feeds in items:
-            yield wrap_future(submit_run(pool, run, feeds))
-    except Exception as error:  # noqa: BLE001 (raised at its place)
-        yield wrap_future(_failed_future(error))
-
-
 async def astream_runs(
     run: _Run, options: RunOptions, items: AsyncIterable[_Feeds], depth: int
 ) -> AsyncIterator[_Results]:
@@ -126,27 +118,29 @@ async def astream_runs(
     import asyncio  # noqa: PLC0415 (as above)
 
     pool = ThreadPoolExecutor(depth, "subgraphkit stream")
-    futures = _begun_async(pool, run, items)
-    under_way: deque[asyncio.Future[_Results]] = deque()
-    reading: asyncio.Future[Any] | None = None
-    ended = False
+    room, under_way = asyncio.Semaphore(depth), asyncio.Queue[Any]()
+
+    async def begin() -> None:
+        reading = aiter(items)
+        try:
+            while await room.acquire():
+                future = submit_run(pool, run, await anext(reading))
+                under_way.put_nowait(asyncio.wrap_future(future))
+        except StopAsyncIteration:
+            under_way.put_nowait(None)
+        except Exception as error:  # noqa: BLE001 (raised at its place)
+            under_way.put_nowait(asyncio.wrap_future(_failed_future(error)))
+
+    beginning = asyncio.ensure_future(begin())
     try:
-        while True:
-            if reading is None and not ended and len(under_way) < depth:
-                reading = asyncio.ensure_future(anext(futures, None))
-            awaited: list[Any] = [*islice(under_way, 1), *filter(None, [reading])]
-            if not awaited:
-                return
-            await asyncio.wait(awaited, return_when="FIRST_COMPLETED")
-            if reading is not None and reading.done():
-                begun, reading = reading.result(), None
-                under_way.extend(filter(None, [begun]))
-                ended = begun is None
-            if under_way and under_way[0].done():
-                yield under_way.popleft().result()
+        while (first := await under_way.get()) is not None:
+            yield await first
+            room.release()
     finally:
         options.cancel()
-        for one in (*filter(None, [reading]), *under_way):
-            if not one.cancel() and not one.cancelled():
+        beginning.cancel()
+        while not under_way.empty():
+            one = under_way.get_nowait()
+            if one is not None and not one.cancel() and not one.cancelled():
                 one.exception()  # nobody will ask for it, and asyncio would report that
         pool.shutdown(wait=False)

@@ -2,17 +2,31 @@
 
 import threading
 import time
-from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+from bisect import insort
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
+from queue import Empty, SimpleQueue
 from typing import Any, Final
+
+from subgraphkit.running.messages import run_closed
 
 _LONG_SECONDS: Final = 0.05
 _LONG_FACTOR: Final = 4
 _MOST_LONG: Final = 16
 _MEMORY: Final = 1 / 16
 """What the latest run weighs in the mean of their times."""
+_QUICK_SECONDS: Final = 0.0002
+"""What takes less is done by one thread, as to wake another would take as long."""
+_MOST: Final = 0.5
+_LOOK_SECONDS: Final = 0.001
+_HELD_SECONDS: Final = 0.0005
+"""What the answer of a quick run waits for others, as to wake a loop takes as long as a run."""
+
+Turn = tuple[int, int, Callable[[], Any], Any, Hashable]
+"""Which round, and which number in all; the work, the future of a loop, and the caller."""
+_Outcome = tuple[Any, Any, BaseException | None]
 
 
 class Turns:
@@ -20,7 +34,8 @@ class Turns:
 
     A run is long after 50 ms, and four times the mean of those that returned results. It goes on,
     and another begins, but for a caller who has a long one: None has none. Of the runs that wait,
-    each caller's first comes before anybody's second.
+    each caller's first comes before anybody's second. Where runs are quick, one thread does one
+    after the other, and a second looks on: it begins another as soon as one is quick no more.
 
     Thread-safety: safe.
     """
@@ -28,87 +43,166 @@ class Turns:
     def __init__(self, places: int) -> None:
         self._places = places
         self._pool = ThreadPoolExecutor(places + _MOST_LONG, "subgraphkit arun")
-        self._changed = threading.Condition()
-        self._waiting: list[tuple[int, int, Future[Any], Callable[[], Any], Hashable]] = []
+        self._lock = threading.Lock()
+        self._calls: SimpleQueue[None] = SimpleQueue()
+        self._coming = self._idle = 0  # threads on their way, and that wait for a call
+        self._ended = False
+        self._waiting: list[Turn] = []
         self._numbers = count()
-        self._begun: dict[Future[Any], tuple[float, Hashable]] = {}
+        self._begun: dict[int, tuple[float, Hashable]] = {}
         self._round, self._rounds = 0, dict[Hashable, int]()
-        self._mean_s = 0.0
-        self._watched = False
+        self._mean_s, self._quick = 0.0, 1.0  # of the latest: their time, and how many were quick
+        self._held: list[_Outcome] = []
+        self._held_since = 0.0
 
-    def submit(self, work: Callable[..., Any], *given: Any, caller: Hashable = None) -> Future[Any]:
-        """Have something called when it is its turn."""
-        future: Future[Any] = Future()
-        with self._changed:
-            turn = self._rounds[caller] = max(self._round, self._rounds.get(caller, 0)) + 1
-            one = (turn, next(self._numbers), future, lambda: work(*given), caller)
-            self._waiting.append(one)
-            if self._watched and len(self._begun) < self._places:
-                self._changed.notify()
-            wanted = not self._watched
-        try:
-            if wanted:
-                self._pool.submit(self._work)
-        except RuntimeError:
-            future.cancel()
-            raise
-        return future
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._waiting)
+
+    def submit(self, work: Callable[[], Any], answer: Any, caller: Hashable = None) -> Turn:
+        """Have something called when it is its turn; its outcome is that of a future of a loop."""
+        with self._lock:
+            if self._ended:
+                run_closed()
+            place = self._rounds[caller] = max(self._round, self._rounds.get(caller, 0)) + 1
+            turn = (place, next(self._numbers), work, answer, caller)
+            insort(self._waiting, turn)
+            try:
+                self._call()
+            except RuntimeError:  # there are too many threads
+                if not self._begun:
+                    self._waiting.remove(turn)
+                    raise
+        return turn
+
+    def withdraw(self, turn: Turn) -> bool:
+        """Give up a turn; False if it has begun."""
+        with self._lock, suppress(ValueError):
+            self._waiting.remove(turn)
+            return True
+        return False
 
     def shutdown(self, *, wait: bool) -> None:
         """Take nothing more; what came before is answered."""
+        with self._lock:
+            self._ended = True
+            for _ in range(self._idle):
+                self._calls.put(None)
         self._pool.shutdown(wait=wait)
+
+    def _call(self) -> None:
+        """Call a thread if one may begin what waits, or nobody would look whether it may."""
+        called = self._calls.qsize()
+        coming = called + self._coming
+        expected, room = len(self._begun) + coming, self._room(time.monotonic())
+        if len(self._waiting) > coming and (expected < room or not (coming or self._idle)):
+            if self._idle > called:
+                self._calls.put(None)
+            else:
+                self._pool.submit(self._work)
+                self._coming += 1
 
     def _work(self) -> None:
         """Do what waits, one after the other: another thread would have to wake up for each."""
-        while (taken := self._take_next()) is not None:
-            future, work = taken
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
-                self._end(future)
-                future.set_exception(error)
+        while (turn := self._begin()) is not None:
+            while turn is not None:
+                turn = self._do(turn)
+
+    def _begin(self) -> Turn | None:
+        """Begin what is next; or wait for a call, and look now and then whether it may begin."""
+        with self._lock:
+            self._coming -= 1
+            turn = self._take_next()
+            stays = turn is None
+            self._idle += stays
+        while stays:
+            oldest = next(iter(self._begun.copy()), None)
+            with suppress(Empty):
+                self._calls.get(timeout=_LOOK_SECONDS * (1 if self._quick > _MOST else 10))
+            with self._lock:
+                held, self._held = self._held, []
+                self._idle -= 1
+                if self._calls.qsize() > self._idle:  # it came too late for ``get``
+                    self._calls.get_nowait()
+                turn = self._take_next()
+                is_still = self._ended or oldest == next(iter(self._begun), None)
+                stays = turn is None and bool(self._waiting or not is_still)
+                self._idle += stays
+            _tell(held)
+        return turn
+
+    def _do(self, turn: Turn) -> Turn | None:
+        """Do what was begun, and return what is next; None if this thread is to look again."""
+        _, number, work, answer, _ = turn
+        result = error = None
+        try:
+            result = work()
+        except BaseException as raised:  # noqa: BLE001 (raised where somebody waits)
+            error = raised
+        with self._lock:
+            now, (started, _) = time.monotonic(), self._begun.pop(number)
+            if error is None:
+                self._mean_s += (now - started - self._mean_s) * _MEMORY
+                self._quick += ((now - started < _QUICK_SECONDS) - self._quick) * _MEMORY
+            after = self._take_next()
+            self._coming += after is None  # nobody needs to be called while this one tells
+            if not self._held:
+                self._held_since = now
+            self._held.append((answer, result, error))
+            told, is_late = self._held, now - self._held_since > _HELD_SECONDS
+            if after is None or is_late or not self._idle or self._quick < _MOST:
+                self._held = []
             else:
-                self._end(future, returned=True)
-                future.set_result(result)
+                told = []
+        _tell(told)
+        return after
 
-    def _end(self, future: Future[Any], *, returned: bool = False) -> None:
-        with self._changed:
-            started, _ = self._begun.pop(future)
-            if returned:
-                self._mean_s += (time.monotonic() - started - self._mean_s) * _MEMORY
-
-    def _take_next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """Begin what is next; None if nothing waits, or somebody else watches it.
-
-        Where all places are taken, one thread watches whether what runs there becomes long.
-        """
-        with self._changed:
-            while self._waiting:
-                place = self._next()
-                if place is None:
-                    if self._watched:
-                        return None
-                    self._watched = True
-                    self._changed.wait(_LONG_SECONDS)
-                    self._watched = False
-                    continue
-                self._round, _, future, work, caller = self._waiting.pop(place)
-                if not self._waiting:
-                    self._rounds.clear()
-                if future.set_running_or_notify_cancel():
-                    self._begun[future] = time.monotonic(), caller
-                    if self._waiting and not self._watched:
-                        with suppress(RuntimeError):  # shut down: who works does what is left
-                            self._pool.submit(self._work)
-                    return future, work
-        return None
-
-    def _next(self) -> int | None:
-        """Return which of those that wait begins now."""
-        since = time.monotonic() - max(_LONG_SECONDS, _LONG_FACTOR * self._mean_s)
-        long = [caller for started, caller in self._begun.values() if started < since]
-        if len(self._begun) - len(long) >= self._places:
+    def _take_next(self) -> Turn | None:
+        """Begin what is next if something waits that may, and see to what comes after it."""
+        if not self._waiting:
             return None
-        held = {one for one in long if one is not None} if len(self._begun) >= self._places else ()
-        ready = [at for at, one in enumerate(self._waiting) if one[4] not in held]
-        return min(ready, key=self._waiting.__getitem__, default=None)
+        now, under_way, place = time.monotonic(), len(self._begun), 0
+        if under_way >= self._places:
+            since = now - max(_LONG_SECONDS, _LONG_FACTOR * self._mean_s)
+            long = [caller for started, caller in self._begun.values() if started < since]
+            if under_way - len(long) >= self._places:
+                return None
+            free = (
+                at for at, (*_, one) in enumerate(self._waiting) if one is None or one not in long
+            )
+            place = next(free, -1)
+        elif under_way and under_way >= self._room(now):
+            place = -1
+        if place < 0:
+            return None
+        turn = self._waiting.pop(place)
+        self._round, number, _, _, caller = turn
+        self._begun[number] = now, caller
+        if not self._waiting:
+            self._rounds.clear()
+        else:
+            with suppress(RuntimeError):  # shut down: who works does what is left
+                self._call()
+        return turn
+
+    def _room(self, now: float) -> int:
+        """Return how many may be under way: one while runs are quick."""
+        started, _ = next(iter(self._begun.values()), (now, None))
+        is_quick = self._quick > _MOST and now - started < _LOOK_SECONDS
+        return 1 if is_quick else self._places
+
+
+def _tell(outcomes: Sequence[_Outcome]) -> None:
+    """Wake each loop once for all that came to an end."""
+    for loop in {answer.get_loop() for answer, *_ in outcomes}:
+        with suppress(RuntimeError):  # it is closed
+            loop.call_soon_threadsafe(_deliver, loop, outcomes)
+
+
+def _deliver(loop: object, outcomes: Sequence[_Outcome]) -> None:
+    for answer, result, error in outcomes:
+        if answer.get_loop() is loop and not answer.done():
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(error)

@@ -89,7 +89,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._settings = settings
         self.device = device_of(settings) if self._bindable else HOST
         self._all_plain = all(map(is_plain, self._types))
-        self._call = _quickest_run(session)
+        self._call, self._options = _quickest_run(session), onnxruntime().RunOptions
         self._profile = ""
         self._bound: list[_Bound] = []  # as many as threads were inside at once
 
@@ -97,7 +97,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self, progress: Progress, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
     ) -> Sequence[Any]:
         """Compute the outputs; ONNX Runtime stops between two of its kernels."""
-        options = onnxruntime().RunOptions()
+        options = self._options()
         with progress.stopping(lambda: setattr(options, "terminate", True)):
             return self.run(inputs, outputs, options)
 

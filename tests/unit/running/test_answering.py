@@ -238,7 +238,7 @@ def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(held, monke
         running = [asyncio.create_task(held.arun(item(1))) for _ in range(count)]
         for _ in range(1, count):
             await asyncio.sleep(0)
-        await until(lambda: not held._waiting)
+        await until(lambda: not held.waiting)
         waiting = [asyncio.create_task(held.arun(item(2), max_waiting=2)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(CallerError, match=r"SGK198.*max_waiting=2") as caught:
@@ -258,19 +258,26 @@ def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(held, monke
 
 
 def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting():
-    turns, begun, go_on, order = Turns(1), threading.Event(), threading.Event(), list[str]()
-    long = turns.submit(lambda: (begun.set(), go_on.wait(PATIENCE)))
-    assert begun.wait(PATIENCE)
-    waiting = [turns.submit(order.append, one, caller=one) for one in "aaab"]
-    for one in waiting:
-        one.result(PATIENCE)
-    assert (order, long.done()) == (list("abaa"), False)
-    second, third = (turns.submit(go_on.wait, PATIENCE, caller="a") for _ in range(2))
-    assert turns.submit(int, caller="b").result(PATIENCE) == 0  # as soon as the second is long
-    assert (second.running(), third.running()) == (True, False)
-    go_on.set()
-    turns.shutdown(wait=True)
-    assert long.done()
+    async def main():
+        turns, begun, go_on, order = Turns(1), threading.Event(), threading.Event(), list[str]()
+
+        def submitted(work, *given, caller=None):
+            answer = asyncio.get_running_loop().create_future()
+            turns.submit(lambda: work(*given), answer, caller)
+            return answer
+
+        long = submitted(lambda: (begun.set(), go_on.wait(PATIENCE)))
+        await until(begun.is_set)
+        await asyncio.gather(*(submitted(order.append, one, caller=one) for one in "aaab"))
+        assert (order, long.done()) == (list("abaa"), False)
+        second, third = (submitted(go_on.wait, PATIENCE, caller="a") for _ in range(2))
+        assert await submitted(int, caller="b") == 0  # as soon as the second is long
+        assert (len(turns), second.done(), third.done()) == (1, False, False)
+        go_on.set()
+        turns.shutdown(wait=True)
+        await asyncio.gather(long, second, third)
+
+    asyncio.run(main())
 
 
 def test_closing_answers_those_who_wait(held):
