@@ -147,10 +147,8 @@ def scan(site: Site) -> Made:
     states = count - site.attribute("num_scan_inputs")
     scanning = _Scan(site, body, states)
 
-    def compute(*values: Any) -> tuple[Any, ...]:
-        results: tuple[Any, ...]
-        results = scanning.run(values[:states], values[states:count], values[count:])
-        return results
+    def compute(*values: Any) -> Any:
+        return scanning.run(values[:states], values[states:count], values[count:])
 
     return _single(compute, site.output_count)
 

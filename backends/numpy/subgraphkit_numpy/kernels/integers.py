@@ -9,6 +9,7 @@ ONNX operators ``QLinearConv`` and ``QLinearMatMul``.
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -31,6 +32,7 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.windows import WindowAttributes, pad_spatial
 from subgraphkit_numpy.kernels.wrapping import pad_values, widen
+from subgraphkit_numpy.parallel import cut, share
 
 _BYTE: Final = 255
 _EXACT: Final = 1 << 24
@@ -333,7 +335,7 @@ _PACKED = (2, 4, 8)
 def matmul_n_bits(site: Site) -> Made:
     """Multiply by weights that have a scale, and maybe a zero point, for every block of a column.
 
-    Constant weights are unpacked once.
+    They stay packed: a few columns are unpacked at a time, for each product anew.
     """
     bits = site.attribute("bits", 4)
     if bits not in _PACKED:
@@ -344,53 +346,57 @@ def matmul_n_bits(site: Site) -> Made:
         what = "packed zero points" if is_packed else f"weights of {bits} bits"
         text = f"{site.node.label} has groups given by g_idx and {what}: nothing implements both"
         raise Unsupported(text, code="attribute")
-    sizes = (site.attribute("K"), site.attribute("N"), site.attribute("block_size"), bits)
+    sizes = (site.attribute("K"), site.attribute("N"), site.attribute("block_size"))
     if site.settled(1, 2, 3, 4):
-        weights = _weights(sizes, *site.absorb(1, 2, 3, 4))
-        return Kernel(lambda a, bias=None: _dequantized_product(a, weights, bias), shares=True)
+        weights = _by_row(bits, sizes, *site.absorb(1, 2, 3, 4))
+        return Kernel(partial(_product_of_packed, bits, weights), shares=True)
 
-    def compute(
-        a: Array, b: Array, scales: Array, zeros: Array | None = None, groups: Array | None = None,
-        bias: Array | None = None,
-    ) -> Array:  # fmt: skip
-        return _dequantized_product(a, _weights(sizes, b, scales, zeros, groups), bias)
+    def compute(*given: Any) -> Array:
+        a, *packed, bias = pad_values(given, 6)
+        return _product_of_packed(bits, _by_row(bits, sizes, *packed), a, bias)
 
     return Kernel(compute, shares=True)
 
 
-def _dequantized_product(a: Array, weights: Array, bias: Array | None) -> Array:
-    y = np.asarray(multiply(widen(a), weights))
-    if bias is not None:
-        np.add(y, widen(bias), y)
-    return y.astype(a.dtype, copy=False)
+_UNPACKED: Final = 1 << 18
+"""Weights that are unpacked at a time: more is memory that the system hands out anew each time."""
 
 
-def _weights(
-    sizes: tuple[int, int, int, int], b: Any, scales: Any, zeros: Any = None, groups: Any = None
-) -> Array:
-    """Return the weights as a matrix of (K, N) in float32.
+def _by_row(bits: int, sizes: Any, b: Any, scales: Any, zeros: Any, groups: Any) -> list[Any]:
+    """Return packed weights, (bytes, N), scales and zero points, (blocks, N), and ``groups``.
 
     ``b``: Packed weights, (N, blocks, bytes of a block).
     ``zeros``: Zero points, likewise, packed if they are bytes; None for half the range.
     ``groups``: The block of every row, or None where blocks follow one another.
     """
-    rows, columns, length, bits = sizes
-    blocks = -(-rows // length)
-    values = _unpack_bits(b, bits).reshape(columns, blocks * length)
-    levels = widen(scales).reshape(columns, blocks)
+    rows, columns, length = sizes
+    shape = columns, -(-rows // length)
     if zeros is None:
-        middle = np.full((columns, blocks), 1 << (bits - 1), np.float32)
+        zeros = np.full(shape, 1 << (bits - 1))
     elif zeros.dtype == np.uint8:
-        middle = _unpack_bits(zeros.reshape(columns, -1), bits)[:, :blocks]
-    else:
-        middle = widen(zeros).reshape(columns, blocks)
-    block = np.repeat(np.arange(blocks), length)[:rows] if groups is None else groups[:rows]
-    unscaled = values[:, :rows] - middle[:, block]
-    return np.ascontiguousarray(np.multiply(unscaled, levels[:, block], dtype=np.float32).T)
+        numbers = zeros.reshape(columns, -1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
+        zeros = (numbers & (1 << bits) - 1).reshape(columns, -1)[:, : shape[1]]
+    of_blocks = [one.reshape(shape).T.astype(np.float32, "C") for one in (scales, zeros)]
+    return [np.ascontiguousarray(b.reshape(columns, -1).T), *of_blocks, groups]
 
 
-def _unpack_bits(x: Array, bits: int) -> Array:
-    """Return the numbers in bytes, the lowest bits first, along the last axis."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    numbers = (x[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return numbers.reshape(*x.shape[:-1], -1).astype(np.float32)
+def _product_of_packed(bits: int, weights: list[Any], a: Array, bias: Any = None) -> Array:
+    rows, columns = a.shape[-1], weights[0].shape[1]
+    y = np.zeros((*a.shape[:-1], columns), np.float32)
+    parts = cut(columns, -(-rows * columns // _UNPACKED))
+    share(_multiply_part, parts, bits, weights, widen(a).reshape(-1, rows), y.reshape(-1, columns))
+    return (y if bias is None else y + widen(bias)).astype(a.dtype, copy=False)
+
+
+def _multiply_part(part: slice, bits: int, weights: list[Any], a: Array, y: Array) -> None:
+    packed, scales, zeros = (one[:, part] for one in weights[:-1])
+    for at in range(each := 8 // bits):  # of the numbers in a byte
+        factor, blocks = a[:, at::each], np.s_[:, None]
+        unpacked = (packed >> at * bits & (1 << bits) - 1).astype(np.float32)
+        by_block = unpacked.reshape(len(scales), -1, unpacked.shape[1])
+        unpacked = unpacked[: factor.shape[1]]
+        if weights[-1] is not None:
+            by_block, blocks = unpacked, weights[-1][at : a.shape[1] : each]
+        by_block -= zeros[blocks]
+        by_block *= scales[blocks]
+        y[:, part] += factor @ unpacked

@@ -81,8 +81,7 @@ def _read_list(site: Site, word: str) -> Array:
         found = site.attribute(f"{word}_{kind}")
         if found:
             return np.array(found, dtype)
-    tensor: Array = site.attribute(f"{word}_tensor").reshape(-1)
-    return tensor
+    return np.asarray(site.attribute(f"{word}_tensor")).reshape(-1)
 
 
 _LISTS: Final[dict[str, Any]] = {"strings": object, "int64s": np.int64, "floats": np.float32}
