@@ -36,8 +36,7 @@ def cast(site: Site) -> Made:
     """Convert to the type an attribute names."""
     to = site.attribute("to")
     # version 1 of the operator names the type by a string
-    target = DataType[to.upper()] if isinstance(to, str) else DataType(to)
-    return _cast(site, target.numpy)
+    return _cast(site, (DataType[to.upper()] if isinstance(to, str) else DataType(to)).numpy)
 
 
 @kernel("CastLike")
