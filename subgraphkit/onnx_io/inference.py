@@ -131,7 +131,7 @@ class _Inference:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
         op_types, inputs, outputs = table.op_types, table.inputs, table.outputs
-        special = {"If", *BLIND, *TARGETED, *(name for name, _ in self._silent)}
+        special = {"If", "Resize", *BLIND, *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
             op_type = op_types[node]
             if op_type in EVALUATED:
@@ -165,7 +165,8 @@ class _Inference:
 
     def _stands_alone(self, node: int) -> bool:
         is_decided = self._condition(node) is not None
-        return is_decided or not self._is_inferred(node) or self._is_targeted(node)
+        is_plain = self._is_inferred(node) and not self._is_targeted(node)
+        return is_decided or not is_plain or self._graph.table.op_types[node] == "Resize"
 
     def _condition(self, node: int) -> bool | None:
         """Return the condition of an If, if that is known."""

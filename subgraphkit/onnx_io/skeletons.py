@@ -226,6 +226,8 @@ class Skeletons:
                 target.input.append(self._inputs[value])
             elif not self._state_constant(target, value) and value in types:
                 target.input.append(write_value_info(value, types[value]))
+        if self._graph.table.op_types[nodes[0]] == "Resize":
+            self._count_sizes(target, nodes[0], types)
         first = len(target.node)
         made, op_types = proto.graph.node, self._graph.table.op_types
         target.node.extend(
@@ -233,6 +235,18 @@ class Skeletons:
         )
         drop_notes(target.node)
         return skeleton, first, has_open_values
+
+    def _count_sizes(
+        self, target: onnx.GraphProto, node: int, types: Mapping[str, ValueType]
+    ) -> None:
+        """State how many sizes a resize is fed where that is open: onnx takes it for none."""
+        table = self._graph.table
+        data, *others = table.inputs[node]
+        axes = table.attributes[node].get("axes") or getattr(types.get(data), "shape", None)
+        for one in target.input:
+            dims = one.type.tensor_type.shape.dim
+            if axes and one.name in others[2:] and len(dims) and not dims[0].HasField("dim_value"):
+                dims[0].dim_value = len(axes)
 
     def _state_constant(self, target: onnx.GraphProto, value: str) -> bool:
         """State a small constant as the model does; say whether that was done."""

@@ -88,6 +88,13 @@ def test_sizes_that_are_computed_are_known_to_all_that_follows():
     assert found.values["w"].tolist() == [4, 6]
 
 
+def test_a_resize_takes_sizes_whose_number_is_open():
+    nodes = 's = Identity(n) y = Resize<mode="nearest">(x, "", "", s)'
+    text = "g (float[2, w] x, int64[count] n) => (float[2, v] y) { %s }" % nodes
+    bound = sk.bind(sk.load(parsed(text)), backend="none")
+    assert len(bound.types["y"].shape) == 2
+
+
 def test_a_negative_size_is_one_that_is_not_known():
     header = "<int64[1] from = {0}, int64[1] to = {2}, int64[1] axis = {1}>"
     text = "g (float[2, -2147483648] x) => (float[2, n] y) %s { y = Slice(x, from, to, axis) }"
