@@ -57,9 +57,8 @@ NOT_HEARD: Final = {
 """Operators that ``onnx.reference`` computes otherwise than the specification says, and how."""
 
 
-_ADDING: Final = frozenset(
-    named("AveragePool CumSum GlobalAveragePool ReduceL1 ReduceMean ReduceSum ReduceSumSquare")
-)
+_SUMS: Final = "AveragePool CumSum GlobalAveragePool ReduceL1 ReduceL2 ReduceMean ReduceSum"
+_ADDING: Final = frozenset((*named(_SUMS), "ReduceSumSquare"))
 """Operators of which ``onnx.reference`` rounds every sum to few bits, where elements have few."""
 
 

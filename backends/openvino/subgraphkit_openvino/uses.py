@@ -163,15 +163,16 @@ def _lrn(node: Node) -> str:
 def _layer_norm(node: Node) -> str:
     shape = node.shape(0) or (None,)
     ranks = {len(one) for place in (1, 2) if (one := node.shape(place)) is not None}
-    if ranks <= {len(shape) - node.attribute("axis", -1) % len(shape)} or is_fixed(node):
+    are_fixed = all(is_fixed(node, place) for place in range(len(node.inputs)))
+    if are_fixed or ranks <= {len(shape) - node.attribute("axis", -1) % len(shape)}:
         return ""
     return "a scale or shift along further axes of open size, which OpenVINO fails to apply"
 
 
 def _variadic(node: Node) -> str:
-    if node.opset >= _BROADCASTING or node.shape(0) != ():
+    if node.opset >= _BROADCASTING or set(node.shape(0) or (1,)) != {1}:
         return _behind_state(node)
-    return "scalars, for which OpenVINO fails to compile versions before broadcasting"
+    return "single numbers, for which OpenVINO fails to compile versions before broadcasting"
 
 
 def _pad(node: Node) -> str:

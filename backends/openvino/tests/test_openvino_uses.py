@@ -67,7 +67,7 @@ from subgraphkit.errors import SubgraphkitWarning
             22,
             "places of few bits",
         ),
-        ("(float x, float z) => (float y) { y = Max(x, z, x) }", 7, "scalars"),
+        ("(float x, float z) => (float y) { y = Max(x, z, x) }", 7, "single numbers"),
         (
             "(int64[4] x, int64 d, float[2] v) => (float[4,3] y) { y = OneHot(x, d, v) }",
             10,
