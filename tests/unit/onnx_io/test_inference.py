@@ -90,7 +90,7 @@ def test_sizes_that_are_computed_are_known_to_all_that_follows():
 
 def test_a_resize_takes_sizes_whose_number_is_open():
     nodes = 's = Identity(n) y = Resize<mode="nearest">(x, "", "", s)'
-    text = "g (float[2, w] x, int64[count] n) => (float[2, v] y) { %s }" % nodes
+    text = "g (float[2, w] x, int64[count] n) => (float[2, v] y) {" + nodes + "}"
     bound = sk.bind(sk.load(parsed(text)), backend="none")
     assert len(bound.types["y"].shape) == 2
 
