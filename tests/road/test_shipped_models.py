@@ -1,5 +1,7 @@
 """Networks that other people's packages ship, with dimensions open, beside ONNX Runtime."""
 
+import re
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,6 @@ def backend(request):
     return str(request.param)
 
 
-def pictures(*sizes):
-    for count, height, width in sizes:
-        yield RNG.standard_normal((count, 3, height, width), np.float32)
-
-
 def regions(session):
     return [subgraph.backend for subgraph in session.partitioning.subgraphs]
 
@@ -39,14 +36,14 @@ def test_text_is_found_turned_and_read_at_any_size(backend, name, sizes):
     alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     with sk.InferenceSession(path, backend) as session:
         assert regions(session) == [backend]
-        for picture in pictures(*sizes):
+        for count, *size in sizes:
+            picture = RNG.standard_normal((count, 3, *size), np.float32)
             (expected,) = alone.run(None, {"x": picture})
             (found,) = session.run(None, {"x": picture})
             np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
 
 
-STATEFUL = ("silero_vad.onnx", "silero_vad_16k_op15.onnx", "silero_vad_half.onnx")
-STATEFUL = (*STATEFUL, "silero_vad_op18_ifless.onnx")
+STATEFUL = [f"silero_vad{end}.onnx" for end in ("", "_16k_op15", "_half", "_op18_ifless")]
 
 
 @pytest.mark.parametrize("name", STATEFUL)
@@ -100,11 +97,30 @@ def test_files_are_told_apart_in_batches(backend):
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("batch", "length", "past"), [(1, 5, 0), (2, 1, 7), (3, 4, 2)])
-def test_a_decoder_with_a_cache_stays_whole(backend, batch, length, past):
-    model, feeds = decoder(), feeds_of(batch, length, past)
-    alone = onnxruntime.InferenceSession(model.SerializeToString())
-    with sk.InferenceSession(model, backend) as session:
-        assert regions(session) == [backend]
-        for found, expected in zip(session.run(None, feeds), alone.run(None, feeds), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+PREPARING = re.compile(
+    r"/subgraphkit(?:_openvino)?/(?:binding|partitioning|compiling|planning)[/.].*"
+    r"|_numpy/compiler/(?!program.py run$).*| _create_inference_session$"
+)
+
+
+def test_a_decoder_stays_whole_and_no_step_of_256_prepares_anything_anew(backend):
+    made = []
+
+    def watch(frame, event, _):
+        if event == "call":
+            made.extend(PREPARING.findall(f"{frame.f_code.co_filename} {frame.f_code.co_name}"))
+
+    alone = onnxruntime.InferenceSession(decoder().SerializeToString())
+    sys.setprofile(watch)
+    try:
+        session = sk.InferenceSession(decoder(), backend)
+        opened = len(made)
+        for sizes in ((1, 5, 0), (2, 1, 7), (3, 4, 2), *((1, 1, past) for past in range(256))):
+            feeds = feeds_of(*sizes)
+            results = zip(session.run(None, feeds), alone.run(None, feeds), strict=True)
+            for found, expected in results:
+                np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    finally:
+        sys.setprofile(None)
+    assert regions(session) == [backend]
+    assert len(made) == opened > 0
