@@ -70,7 +70,7 @@ class Turns:
             try:
                 self._call()
             except RuntimeError:  # there are too many threads
-                if not self._begun:
+                if not (self._begun or self._coming or self._idle):
                     self._waiting.remove(turn)
                     raise
         return turn

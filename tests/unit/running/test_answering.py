@@ -280,6 +280,25 @@ def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting():
     asyncio.run(main())
 
 
+def test_quick_runs_share_a_thread_and_wait_for_none_that_is_quick_no_more(monkeypatch):
+    monkeypatch.setattr(turns_module, "_LOOK_SECONDS", 0.2)  # however busy the machine is
+    monkeypatch.setattr(turns_module, "_QUICK_SECONDS", 0.1)
+
+    async def main():
+        turns, go_on, new = Turns(4), threading.Event(), asyncio.get_running_loop().create_future
+        works = [threading.get_ident] * 40 + [lambda: go_on.wait(PATIENCE)] + [int] * 20
+        answers = [new() for _ in works]
+        for work, answer in zip(works, answers, strict=True):
+            turns.submit(work, answer)
+        before, slow, after = answers[:40], answers[40], answers[41:]
+        await asyncio.wait_for(asyncio.gather(*before, *after), PATIENCE)
+        assert (len({one.result() for one in before}), slow.done()) == (1, False)
+        go_on.set()
+        assert await slow
+
+    asyncio.run(main())
+
+
 def test_closing_answers_those_who_wait(held):
     async def main():
         tasks = [asyncio.create_task(held.arun(item(n))) for n in range(20)]
