@@ -108,7 +108,8 @@ def peak_of_values(
         hidden: Values that are never whole in memory, since what makes and reads them is one.
     """
     graph, nodes = subgraph.graph, subgraph.members
-    lives = _Lives(graph, nodes, subgraph.inputs, subgraph.outputs, views or _changes_shape, hidden)
+    views = views or (lambda node: node.op_type in SAME_MEMORY)
+    lives = _Lives(graph, nodes, subgraph.inputs, subgraph.outputs, views, hidden)
     return lives.peak(overwrites)
 
 
@@ -125,7 +126,8 @@ def attention_scores(subgraph: Subgraph) -> frozenset[str]:
         for name in node.inputs:
             readers.setdefault(name, []).append(node)
     for node in subgraph.members:
-        if node.op_type != "Softmax" or _kinds(readers, node.outputs[0]) != ["MatMul"]:
+        kinds = [reader.op_type for reader in readers.get(node.outputs[0], ())]
+        if node.op_type != "Softmax" or kinds != ["MatMul"]:
             continue
         chain, name = {node.outputs[0]}, node.inputs[0]
         while name in graph.producers and len(readers[name]) == 1:
@@ -224,14 +226,6 @@ class _Lives:
         nodes = [Node(body, index) for index in body.order]
         lives = _Lives(body, nodes, body.inputs, body.outputs, self._views, self._hidden)
         return lives.peak(overwrites).bytes
-
-
-def _changes_shape(node: Node) -> bool:
-    return node.op_type in SAME_MEMORY
-
-
-def _kinds(readers: Mapping[str, list[Node]], name: str) -> list[str]:
-    return [node.op_type for node in readers.get(name, ())]
 
 
 def _size(graph: Graph, name: str) -> int | None:

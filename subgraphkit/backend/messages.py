@@ -127,14 +127,10 @@ def warn_user(notice: SubgraphkitError) -> None:
 
     frame = inspect.currentframe()
     level = 1
-    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "subgraphkit":
         frame = frame.f_back
         level += 1
     warnings.warn(str(notice), SubgraphkitWarning, stacklevel=level)
-
-
-def _is_ours(module: str) -> bool:
-    return module == "subgraphkit" or module.startswith("subgraphkit.")
 
 
 def mark_as_plugin_error(error: BaseException, plugin: str) -> None:

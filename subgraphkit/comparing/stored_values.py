@@ -19,6 +19,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed, samples
 from subgraphkit.errors import CallerError
+from subgraphkit.processes.shared_area import plain_text
 from subgraphkit.types import DataType, TensorType
 
 _INDEX: Final = "index.json"
@@ -78,7 +79,7 @@ def _entry(name: str, value: Any, folder: Path, numbers: Iterator[int]) -> dict[
             "SGK141", f"value {name!r} has dtype {array.dtype}, which ONNX does not have"
         ) from None
     if dtype is DataType.STRING:
-        texts = [_text(one) for one in array.reshape(-1).tolist()]
+        texts = [plain_text(one) for one in array.reshape(-1).tolist()]
         return {"kind": "text", "items": texts, "shape": array.shape}
     file = f"{next(numbers)}.npy"
     np.save(folder / file, array, allow_pickle=False)
@@ -88,10 +89,6 @@ def _entry(name: str, value: Any, folder: Path, numbers: Iterator[int]) -> dict[
 def _is_part(item: Any) -> bool:
     """Tell an element of a sequence from a number of a list that means a tensor."""
     return item is None or isinstance(item, np.ndarray | Mapping)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _value(entry: Mapping[str, Any], folder: Path) -> Any:

@@ -172,15 +172,11 @@ def _expand(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, bool]]:
             yield choice, False
             continue
         last = {resolved.fallback} - {AUTO, NONE} - named
-        ranked = sorted(CATALOGUE.records(), key=lambda record: (-_priority(record), record.name))
-        names = list(dict.fromkeys(record.name for record in ranked))
+        ranked = [(-getattr(one.manifest, "priority", 0), one.name) for one in CATALOGUE.records()]
+        names = list(dict.fromkeys(name for _, name in sorted(ranked)))
         found = [name for name in names if name not in named | last | resolved.block]
         for name in [*found, *(last & set(names))]:
             yield BackendChoice(name, origin=choice.origin), True
-
-
-def _priority(record: BackendRecord) -> int:
-    return record.manifest.priority if record.manifest is not None else 0
 
 
 def _open(choice: BackendChoice, resolved: ResolvedConfig, *, automatic: bool = False) -> Backend:

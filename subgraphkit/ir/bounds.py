@@ -70,7 +70,8 @@ class _Pass:
         for name in (*graph.inputs, *graph.defaults):
             limits = _of_type(graph.dtype(name))
             if limits is not None:
-                self.found[name] = _within(given.get(name, limits), limits)
+                low, high = given.get(name, limits)
+                self.found[name] = max(low, limits[0]), min(high, limits[1])
         for index in graph.order:
             if not graph.is_constant_node(index):
                 self._enter(graph.nodes[index])
@@ -85,7 +86,8 @@ class _Pass:
                 continue
             made = rule(self, node, place) if rule is not None else None
             # What leaves the range of the type wraps around, to anywhere in it.
-            self.found[name] = made if made is not None and _is_within(made, limits) else limits
+            fits = made is not None and limits[0] <= made[0] and made[1] <= limits[1]
+            self.found[name] = made if made is not None and fits else limits
 
     def of(self, name: str) -> Bounds | None:
         """Return the bounds of a value; None if it is left out or holds no whole numbers."""
@@ -118,14 +120,6 @@ class _Pass:
             # No array has more elements than this, in however many dimensions.
             return 0, self.longest
         return (elements(shape),) * 2
-
-
-def _is_within(inner: Bounds, outer: Bounds) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
-
-
-def _within(bounds: Bounds, limits: Bounds) -> Bounds:
-    return max(bounds[0], limits[0]), min(bounds[1], limits[1])
 
 
 def _union(*several: Bounds | None) -> Bounds | None:

@@ -210,10 +210,6 @@ def _group_query_attention(call: Call) -> Types:
     return [type_of(dtype, (batch, length, width)), *caches]
 
 
-def _quantize_linear(call: Call) -> Types:
-    return [type_of(call.dtype(2) or DataType.UINT8, call.shape(0))]
-
-
 def _global_average(call: Call) -> Types:
     shape = call.shape(0)
     if shape is not None:
@@ -266,7 +262,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "QLinearConv": _in_either_layout(as_standard("QLinearConv", 10)),
     "QLinearGlobalAveragePool": _global_average,
     "QLinearMul": as_standard("Mul", 13, (0, 3)),
-    "QuantizeLinear": _quantize_linear,
+    "QuantizeLinear": lambda call: [type_of(call.dtype(2) or DataType.UINT8, call.shape(0))],
     "SimplifiedLayerNormalization": _root_mean_square,
     "SkipLayerNormalization": _skip_normalization,
     "SkipSimplifiedLayerNormalization": _skip_normalization,

@@ -122,7 +122,8 @@ def node_types(
             partial(_standard, len(node.output)),
         )
     )
-    return _known_types(zip(node.output, made, strict=False))
+    pairs = zip(node.output, made, strict=False)
+    return {name: type_ for name, type_ in pairs if type_ is not None and not _is_unknown(type_)}
 
 
 def is_foreign(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
@@ -234,10 +235,6 @@ def write_default(node: onnx.NodeProto) -> onnx.NodeProto:
     stated = copy_of(node)
     stated.attribute.append(helper.make_attribute("onesided", 1))
     return stated
-
-
-def _known_types(pairs: Iterable[tuple[str, ValueType | None]]) -> dict[str, ValueType]:
-    return {name: type_ for name, type_ in pairs if type_ is not None and not _is_unknown(type_)}
 
 
 def _is_unknown(type_: ValueType | None) -> bool:

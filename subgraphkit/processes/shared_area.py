@@ -96,7 +96,7 @@ class SharedArea:
                 return {"scalar": value}
             array = np.asarray(value)
             if array.dtype.kind in "OSTU":
-                texts = [_text(one) for one in array.reshape(-1).tolist()]
+                texts = [plain_text(one) for one in array.reshape(-1).tolist()]
                 return {"texts": texts, "shape": array.shape}
             arrays.append(array)
             return len(arrays) - 1
@@ -168,5 +168,6 @@ def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
     known[key] = value
 
 
-def _text(value: Any) -> str:
+def plain_text(value: Any) -> str:
+    """Return an element of text, which may be bytes; what is no UTF-8 in them survives."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -136,16 +136,13 @@ def placer(plan: Plan) -> Callable[[Sequence[Any]], list[Any]]:
             return target
         wanted = target.device if isinstance(target, Stay) else device_of(target)
         maker = makers.get(name)
-        if maker is None or not _is_there(maker.operator.device, wanted):
+        # Where only the kind of device is known, the operator looks at the rest.
+        device = "" if maker is None else maker.operator.device
+        if maker is None or wanted not in {device, device.partition(":")[0]}:
             raise _computed_elsewhere(name, wanted, maker)
         return ON_DEVICE if isinstance(target, Stay) else target
 
     return lambda targets: [place_of(*one) for one in zip(names, targets, strict=True)]
-
-
-def _is_there(device: str, wanted: str) -> bool:
-    # Where only the kind of device is known, the operator looks at the rest.
-    return device == wanted or device.partition(":")[0] == wanted
 
 
 def _computed_elsewhere(name: str, wanted: str, maker: Step | None) -> InputError:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from subgraphkit.serving import oip
@@ -75,7 +76,8 @@ async def infer(
     if text > models.max_json_bytes:
         excess = f"JSON of more than {models.max_json_bytes} bytes"
         refuse(413, f"the request has {excess}", "Send tensors as binary data.")
-    asked = await _beside(len(body), lambda: oip.decode_request(body, length, _pause), text)
+    decode = partial(oip.decode_request, body, length, partial(time.sleep, _PAUSE_SECONDS))
+    asked = await _beside(len(body), decode, text)
     results = await compute_outputs(model, asked, caller)
     sizes = {one: getattr(array, "nbytes", 0) for one, array in results.items()}
     text = sum(size for one, size in sizes.items() if not asked.outputs.get(one, asked.binary))
@@ -90,10 +92,6 @@ async def _beside(size: int, work: Callable[[], _Made], text: int = 0) -> _Made:
         return work()
     turns = _TURNS if text > _QUICK_BYTES else None
     return await asyncio.get_running_loop().run_in_executor(turns, work)
-
-
-def _pause() -> None:
-    time.sleep(_PAUSE_SECONDS)
 
 
 def _seconds(asked: oip.InferenceRequest) -> float | None:

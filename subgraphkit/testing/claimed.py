@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from subgraphkit.errors import SubgraphkitError
@@ -43,17 +43,12 @@ def usual_models() -> Sequence[ProbeModel]:
 def model_taken(subject: Subject, rows: int = ROWS) -> SmallModel:
     """Return a usual or claimed model with a node the backend takes; Stopped if it takes none."""
     images = max(1, rows // _ROWS_PER_IMAGE)
-    for probe in _usual_first(subject):
+    for probe in chain(usual_models(), _heavy_first(subject)):
         larger = probe.with_rows(rows if len(probe.shape) < _AXES_OF_PICTURES else images)
         for one in dict.fromkeys((larger, probe)):
             if _takes(subject, one.model()):
                 return one.model()
     raise Stopped(Outcome.UNCLAIMED, NOTHING)
-
-
-def _usual_first(subject: Subject) -> Iterator[ProbeModel]:
-    yield from usual_models()
-    yield from _heavy_first(subject)
 
 
 def models_taken(subject: Subject) -> Iterator[SmallModel]:

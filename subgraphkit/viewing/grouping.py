@@ -48,7 +48,7 @@ def pictures(drawing: Drawing) -> list[Picture]:
     Groups are runs of boxes in the order given, so that no arrow between groups leads back.
     """
     boxes, arrows = drawing.boxes, drawing.arrows
-    singles = [_single(box, at) for at, box in enumerate(boxes)]
+    singles = [Item(box, ((box.group, 1),), at) for at, box in enumerate(boxes)]
     if len(boxes) <= DRAWN_AT_ONCE:
         return [Picture(tuple(singles), tuple(arrows))]
     opens = len(boxes) <= DRAWN_IN_ALL
@@ -63,10 +63,6 @@ def pictures(drawing: Drawing) -> list[Picture]:
     if not opens:
         return [whole]
     return [whole, *(_inside(singles, arrows, *run) for run in runs)]
-
-
-def _single(box: Box, place: int) -> Item:
-    return Item(box, ((box.group, 1),), place)
 
 
 def _group(boxes: Sequence[Box], start: int, view: int) -> Item:

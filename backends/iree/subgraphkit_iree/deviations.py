@@ -264,9 +264,8 @@ def _padded_before(node: sk.Node) -> str:
 
 
 def _short_time_fourier(node: sk.Node) -> str:
-    sizes = (node.shape(0) or ("",))[:1]
-    if any(node.inputs[2:3]):
-        sizes += node.shape(2) or ("",)
+    window = (node.shape(2) or ("",)) if any(node.inputs[2:3]) else ()
+    sizes = (*(node.shape(0) or ("",))[:1], *window)
     is_fixed = all(isinstance(size, int) for size in sizes)
     return "" if is_fixed else "a batch or window of open size, where IREE leaves the window out"
 

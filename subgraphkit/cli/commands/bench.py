@@ -29,11 +29,12 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         report.note(
             f"warning: {arguments.threads} threads share {count_of(there, 'processor')} here"
         )
+    ready = [one.name for one in list_backends() if one.error is None and one.state != "missing"]
     with report.doing("measuring") as progress:
         found = bench(
             arguments.model,
             arrays,
-            arguments.backend or [None, *_ready()],
+            arguments.backend or [None, *ready],
             schedule=Schedule(
                 arguments.repeat, arguments.warmup, arguments.threads, arguments.timeout
             ),
@@ -58,10 +59,6 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.keep(arguments.html, found.to_html)
     _tell(found, report)
     return _exit_code(found)
-
-
-def _ready() -> list[str]:
-    return [one.name for one in list_backends() if one.error is None and one.state != "missing"]
 
 
 def _entry(found: Benchmark, one: Measured) -> dict[str, Any]:
