@@ -183,8 +183,7 @@ def q_linear_softmax(site: Site) -> Made:
 def _exponentials(scale: float, length: int) -> Array:
     """Return the exponential of every difference from -255 to 0, so that sums fit 32 bits."""
     largest = min(np.iinfo(np.uint32).max / max(length, 1), 0x7FFFFF)
-    found: Array = np.rint(largest * np.exp(np.arange(-_BYTE, 1) * scale)).astype(np.int64)
-    return found
+    return np.asarray(np.rint(largest * np.exp(np.arange(-_BYTE, 1) * scale)), np.int64)
 
 
 @kernel("QLinearConcat", domain=MICROSOFT)

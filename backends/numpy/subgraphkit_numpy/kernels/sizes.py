@@ -21,8 +21,7 @@ def _value(values: Values, place: int) -> Any:
 
 
 def _ints(value: Array) -> list[int]:
-    numbers: list[int] = value.reshape(-1).tolist()
-    return numbers
+    return list(map(int, value.reshape(-1)))
 
 
 def _stated_shape(site: Site, values: Values) -> Sequence[int]:
