@@ -261,11 +261,11 @@ class Answering(ABC):
         run = partial(copy_context().run, self.run, output_names, input_feed, options)
         turn = turns.submit(run, answer, caller)
         try:
-            results: list[Any] = await await_run(answer, timeout, partial(turns.withdraw, turn))
+            return await await_run(answer, timeout, partial(turns.withdraw, turn))
         except BaseException:
+            turns.withdraw(turn)
             options.cancel()
             raise
-        return results
 
     @overload
     def stream(

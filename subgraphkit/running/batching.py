@@ -150,8 +150,7 @@ class Batcher:
 
         check_seconds("timeout", timeout)
         future = self.submit(input_feed, output_names, timeout_s=timeout)
-        results: list[Any] = await await_run(wrap_future(future), timeout, future.cancel)
-        return results
+        return await await_run(wrap_future(future), timeout, future.cancel)
 
     def close(self) -> None:
         """Answer what came before, and take nothing more. May be called more than once."""

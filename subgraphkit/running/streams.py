@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from subgraphkit.errors import RunTimeoutError
 from subgraphkit.running.gate import run_forked
-from subgraphkit.running.messages import run_closed
 from subgraphkit.running.stopping import RunOptions
 
 _Feeds = Mapping[str, Any]
@@ -23,15 +22,9 @@ _PATIENCE_SECONDS: Final = 0.1
 _HINT: Final = "The session can be run again; what is left of this run is dropped."
 
 
-def submit_run(pool: Any, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
+def submit_run(pool: Executor, run: _Run, *feeds: _Feeds) -> "Future[_Results]":
     """Have a run done by another thread, in the context of this one."""
-    try:
-        future: Future[_Results] = pool.submit(copy_context().run, run, *feeds)
-    except RuntimeError as error:
-        if "shutdown" in str(error):  # and not that there are too many threads
-            run_closed({})
-        raise
-    return future
+    return pool.submit(copy_context().run, run, *feeds)
 
 
 def patience(timeout: float | None) -> float | None:
@@ -45,8 +38,8 @@ async def await_run(
     answer: Any,
     timeout: float | None,  # noqa: ASYNC109 (see ``Answering.arun``)
     withdraw: Callable[[], bool],
-) -> Any:
-    """Wait for results while the event loop goes on; withdrawn when nobody waits any more.
+) -> _Results:
+    """Wait for results while the event loop goes on, and for no longer than they may take.
 
     ``answer``: A future of the loop.
     ``timeout``: Seconds to wait before RunTimeoutError (SGK138); None for as long as it takes.
@@ -64,13 +57,11 @@ async def await_run(
     if timeout is not None and patience(timeout) is not None:
         handles.append(loop.call_later(timeout, be_late, _PATIENCE_SECONDS))
     try:
-        return await answer
-    except BaseException:
-        withdraw()
-        raise
+        results: _Results = await answer
     finally:
         for handle in handles:
             handle.cancel()
+    return results
 
 
 def _failed_future(error: Exception) -> "Future[Any]":
