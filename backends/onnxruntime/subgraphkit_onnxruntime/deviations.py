@@ -190,6 +190,11 @@ def _empty(node: Node) -> str:
     return "tensors without elements are an error, or end the process" if is_empty else ""
 
 
+def _empty_product(node: Node) -> str:
+    is_empty = 0 in (*(node.shape(0) or ()), *(node.shape(1) or ()))
+    return "products of nothing, which are anything behind numbers of 8 bits" if is_empty else ""
+
+
 def _pool(node: Node) -> str:
     steps, taps = node.attribute("strides", None) or (), node.attribute("kernel_shape")
     goes_far = any(step > count for step, count in zip(steps, taps, strict=False))
@@ -323,11 +328,9 @@ def _resizes_few_axes(node: Node) -> bool:
 
 def _division(node: Node) -> str:
     divisor = node.constant(1)
-    if node.dtype(0).label not in {"int32", "int64"}:
-        return ""
-    if divisor is not None and not (divisor == -1).any():
-        return ""
-    return "the least integer by -1 ends the process"
+    is_safe = divisor is not None and not (divisor == -1).any()
+    is_whole = node.dtype(0).label in {"int32", "int64"}
+    return "the least integer by -1 ends the process" if is_whole and not is_safe else ""
 
 
 def _slice(node: Node) -> str:
@@ -343,10 +346,9 @@ def _split_to_sequence(node: Node) -> str:
 
 
 def _stft(node: Node) -> str:
-    length = node.constant(3) if _has(node.inputs, 3) else None
-    if not _has(node.inputs, 3) or (length is not None and (length > 0).all()):
-        return ""
-    return "a frame of no length ends the process"
+    length = node.constant(3) if _has(node.inputs, 3) else np.ones(1)
+    is_safe = length is not None and (length > 0).all()
+    return "" if is_safe else "a frame of no length ends the process"
 
 
 def _has(values: tuple[str, ...], place: int) -> bool:
@@ -363,6 +365,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Attention": _attention,
     "BatchNormalization": _training,
     **dict.fromkeys(_EMPTY, _empty),
+    **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Conv": _window,

@@ -154,7 +154,7 @@ def mean(site: Site) -> Made:
 @kernel("Clip", until=10)
 def clip_by_attributes(site: Site) -> Made:
     """Limit values to a range given by attributes."""
-    dtype = site.dtype() or np.dtype(np.float32)
+    dtype = site.dtype() or site.output_dtype() or np.dtype(np.float32)
     largest = np.finfo(np.float32).max
     ends = site.attribute("min", -largest), site.attribute("max", largest)
     with np.errstate(over="ignore"):
