@@ -270,10 +270,13 @@ def _short_time_fourier(node: sk.Node) -> str:
     return "" if is_fixed else "a batch or window of open size, where IREE leaves the window out"
 
 
+def _shortened(node: sk.Node) -> str:
+    is_long = node.dtype().label == "float64"
+    return "float64, of which IREE computes a part in float32" if is_long else ""
+
+
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
-    "LayerNormalization": lambda n: (
-        "float64, which IREE normalises in float32" if n.dtype().label == "float64" else ""
-    ),
+    **dict.fromkeys(("HardSwish", "LayerNormalization"), _shortened),
     **dict.fromkeys(
         ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
         _indices,

@@ -156,10 +156,17 @@ _SQUARES: Final = ("L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 
 _RULES: Final[Mapping[str, _Rule]] = {
     **{f"Reduce{name}": _reduction for name in _SQUARES},
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("Cosh", "Sinh"), _always(_NO_INTRINSIC)),
+    **dict.fromkeys(("Max", "Min", "ReduceMax", "ReduceMin"), _extreme),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(
+        ("HardSigmoid", "HardSwish"),
+        _when(lambda n: n.dtype() is DataType.DOUBLE, "TVM rounds factors to float32"),
+    ),
     **dict.fromkeys(
         ("ArgMax", "ArgMin"), _always("TVM answers -1 where no number is better than any")
     ),
-    "AveragePool": _pool,
     "BatchNormalization": _when(
         lambda node: node.attribute("training_mode", 0), "TVM computes inference only"
     ),
@@ -167,7 +174,6 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "CastLike": _when(
         lambda node: node.is_constant(0) or node.is_constant(1), "TVM fails to fold a constant here"
     ),
-    "Cosh": _always(_NO_INTRINSIC),
     "Dropout": _dropout,
     **dict.fromkeys(
         ("EyeLike", "Shape", "Size"), _always("TVM hands out the same memory in every run")
@@ -177,25 +183,16 @@ _RULES: Final[Mapping[str, _Rule]] = {
         lambda n: not (n.attribute("detect_negative", 1) and n.attribute("detect_positive", 1)),
         "TVM looks for infinities of both signs",
     ),
-    "LpPool": _pool,
-    "Max": _extreme,
-    "MaxPool": _pool,
     "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
-    "Min": _extreme,
     "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
     "Not": _not,
-    "ReduceMax": _extreme,
     "ReduceMean": _when(lambda node: not _is_float(node), "TVM answers in int64"),
-    "ReduceMin": _extreme,
-    "Resize": _resize,
     "RoiAlign": _roi_align,
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
     "Shrink": _shrink,
-    "Sinh": _always(_NO_INTRINSIC),
     "SpaceToDepth": _when(
         lambda node: node.attribute("mode", "DCR") != "DCR", "TVM knows the mode DCR only"
     ),
     "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
     "TopK": _top_k,
-    "Upsample": _resize,
 }
