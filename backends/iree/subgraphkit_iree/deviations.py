@@ -28,7 +28,7 @@ def deviation(node: sk.Node) -> str:
 _REPEATING: Final = frozenset(
     {
         *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal"),
-        *("Expand", "Gemm", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul"),
+        *("Expand", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul"),
         *("MatMulInteger", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "PRelu"),
         *("QLinearMatMul", "Sub", "Sum", "Where", "Xor"),
     }
@@ -183,11 +183,15 @@ def _training(node: sk.Node) -> str:
     return "a training mode" if any(node.inputs[2:]) and (on is None or on.any()) else ""
 
 
+def _are_fixed(node: sk.Node, place: int = 0) -> bool:
+    return all(isinstance(size, int) for size in node.shape(place) or ())
+
+
 def _recurrent(node: sk.Node) -> str:
     """Take the plain ones; the importer drops what it does not know of the others."""
     if any(node.input_type(place) is not None for place in (4, 7)):
         return "lengths of sequences or peepholes"
-    if not all(isinstance(size, int) for size in node.shape(0) or ()):
+    if not _are_fixed(node):
         return "sizes that are open; IREE mixes it up with other operators of its module"
     odd = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"}
     found = sorted(odd & node.attributes.keys())
@@ -271,8 +275,7 @@ def _short_time_fourier(node: sk.Node) -> str:
 
 
 def _shortened(node: sk.Node) -> str:
-    is_long = node.dtype().label == "float64"
-    return "float64, of which IREE computes a part in float32" if is_long else ""
+    return "float64, in part rounded to float32" if node.dtype().label == "float64" else ""
 
 
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
@@ -315,6 +318,8 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Resize": _rounded_sizes,
     "ReverseSequence": _always("it cannot be compiled"),
     "MatMulInteger": _unsigned_bytes,
+    "Gemm": lambda n: "" if _are_fixed(n, 2) else "a summand of open size, which may be repeated",
+    "LRN": lambda n: "" if _are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
     "STFT": _short_time_fourier,
     "TopK": _sort_problem,

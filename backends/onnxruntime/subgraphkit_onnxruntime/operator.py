@@ -81,7 +81,9 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._outputs = list(outputs)
         self._dtypes = tuple(map(_dtype, outputs.values()))
         self._strings = tuple(
-            place for place, type_ in enumerate(inputs.values()) if _holds_strings(type_)
+            place
+            for place, one in enumerate(inputs.values())
+            if DataType.STRING.onnx_name in one.onnx_name
         )
         self._types = (*inputs.values(), *outputs.values())
         # Only numbers in tensors can be bound to memory of ours.
@@ -255,10 +257,6 @@ def _quickest_run(session: Any) -> Callable[..., list[Any]]:
 
 def _raise_closed(*_: Any) -> list[Any]:
     raise RuntimeError("the ONNX Runtime session is closed")
-
-
-def _holds_strings(type_: ValueType) -> bool:
-    return DataType.STRING.onnx_name in type_.onnx_name
 
 
 def _text(value: Any) -> Any:

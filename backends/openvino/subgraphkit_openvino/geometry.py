@@ -18,10 +18,11 @@ def resize_problem(node: Node) -> str:
         return "a first axis that may change, with which OpenVINO writes elsewhere"
     if not _keeps_channels(node):
         return "channels that may change, which OpenVINO interpolates otherwise or not at all"
-    if node.attribute("antialias") or node.attribute("exclude_outside"):
-        return "antialias and exclude_outside, which OpenVINO does not read"
-    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return "keep_aspect_ratio_policy, which OpenVINO does not read"
+    unread = {"antialias": 0, "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
+    if stated := [name for name, usual in unread.items() if node.attribute(name, usual) != usual]:
+        return f"{stated[0]}, which OpenVINO does not read"
+    if node.attribute("nearest_mode") == "round_prefer_ceil":
+        return "round_prefer_ceil, for which OpenVINO takes halves for a little less"
     aligned = node.attribute("coordinate_transformation_mode", "half_pixel") == "align_corners"
     scales = node.constant(_SCALES) if len(node.inputs) > _SCALES else None
     by_scales = len(node.inputs) > _SCALES and node.inputs[_SCALES]

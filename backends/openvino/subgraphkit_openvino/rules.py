@@ -93,6 +93,10 @@ def _types(node: Node) -> Refusal | None:
             return Refusal("dtype", f"{name!r} is {type_}, OpenVINO takes dense tensors")
         if type_.dtype not in ELEMENT_TYPES:
             return Refusal("dtype", f"{name!r} is {type_.dtype.label}, which is not handed over")
+        if node.bodies and type_.dtype in _HALVES:
+            return Refusal(
+                "dtype", f"{name!r} has 16 bits, of which OpenVINO's first run makes anything"
+            )
         if type_.shape is None:
             return Refusal("dynamic_shape", f"the rank of {name!r} is not known before running")
     return _empty(node)

@@ -145,10 +145,6 @@ def _logarithm(node: Node) -> str:
     return "" if is_fixed(node) else "open sizes, with which OpenVINO takes it over all axes"
 
 
-def _grid_sample(node: Node) -> str:
-    return "" if node.dtype(1) is DataType.FLOAT else "places of few bits, which OpenVINO widens"
-
-
 def _dequantize(node: Node) -> str:
     is_open = node.attribute("block_size", 0) and not is_fixed(node)
     return "blocks along an open size, with which OpenVINO fails to run" if is_open else ""
@@ -274,7 +270,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
     "Gemm": _gemm,
-    "GridSample": _grid_sample,
+    "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),

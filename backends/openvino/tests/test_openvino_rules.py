@@ -106,7 +106,7 @@ def test_a_node_that_fails_to_convert_says_why():
                 "(float[1,2,4,4] x) => (float[1,2,8,8] y) <float[4] s = {1, 1, 2, 2}> "
                 '{ y = Resize <mode = "linear", antialias = 1> (x, , s) }'
             ),
-            "antialias and exclude_outside",
+            "antialias, which",
         ),
         (
             "(float[4] x) => (float[2] y, int64[2] i) <int64[1] k = {2}> { y, i = TopK(x, k) }",

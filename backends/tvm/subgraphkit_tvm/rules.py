@@ -119,10 +119,6 @@ def _not(node: Node) -> str:
     return "TVM turns a comparison around, and its sides as well" if compares else ""
 
 
-def _top_k(node: Node) -> str:
-    return "" if node.dtype() in _SORTED else f"TVM does not sort {node.dtype().label}"
-
-
 def _always(text: str) -> _Rule:
     return lambda _: text
 
@@ -194,5 +190,5 @@ _RULES: Final[Mapping[str, _Rule]] = {
         lambda node: node.attribute("mode", "DCR") != "DCR", "TVM knows the mode DCR only"
     ),
     "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
-    "TopK": _top_k,
+    "TopK": lambda n: "" if n.dtype() in _SORTED else f"TVM does not sort {n.dtype().label}",
 }

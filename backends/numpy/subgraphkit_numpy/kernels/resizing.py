@@ -199,14 +199,15 @@ def _coordinates(length: int, size: int, scale: float, transformation: str) -> A
         return y
     if transformation == "align_corners":
         return y * (length - 1) / (resized - 1)
+    up, down = (length, size) if scale == size / length else (1, scale)  # a quotient is rounded
     if transformation in {"asymmetric", "tf_half_pixel_for_nn"}:
-        return (y + 0.5 * (transformation != "asymmetric")) / scale
+        return (y + 0.5 * (transformation != "asymmetric")) * up / down
     offset = 0.0
     if transformation == "half_pixel_symmetric":
         offset = length / 2 * (1 - size / resized)
     elif transformation not in {"half_pixel", "pytorch_half_pixel"}:
         raise ValueError(f"Resize knows no coordinate transformation {transformation!r}")
-    return offset + (y + 0.5) / scale - 0.5
+    return offset + (y + 0.5) * up / down - 0.5
 
 
 _ROUNDINGS: Final[dict[str, Callable[[Array], Array]]] = {
