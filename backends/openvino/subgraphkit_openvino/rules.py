@@ -212,10 +212,6 @@ def _split(node: Node) -> str:
     return "" if isinstance(length, int) else "a length that may not be divided evenly"
 
 
-def _space_to_depth(node: Node) -> str:
-    return "mode CRD, which OpenVINO does not read" if node.attribute("mode", "") == "CRD" else ""
-
-
 def _cast(node: Node) -> str:
     makes_bfloat16 = node.graph.dtype(node.outputs[0]) is DataType.BFLOAT16
     if makes_bfloat16 and node.dtype(0) is not DataType.BFLOAT16 and not rounds_to_bfloat16():
@@ -379,7 +375,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
     **dict.fromkeys(("Resize", "Upsample"), resize_problem),
     "Slice": lambda node: _slice(node) or USES["Slice"](node),
-    "SpaceToDepth": _space_to_depth,
+    "SpaceToDepth": lambda n: "mode CRD, never read" if n.attribute("mode", "") == "CRD" else "",
     "Split": _split,
     "Squeeze": _fed_axes,
     "TopK": _top_k,
