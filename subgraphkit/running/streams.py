@@ -46,16 +46,18 @@ async def await_run(
     ``withdraw``: Gives the run up; False if it has begun, and may come to its next step.
     """
 
-    def be_late(wait: float) -> None:
-        if wait and not withdraw():
-            handles.append(loop.call_later(wait, be_late, 0))
-        elif not answer.done():
+    def be_late() -> None:
+        if not answer.done():
             text = f"the run took longer than timeout={timeout:g}, and has not come to an end"
             answer.set_exception(RunTimeoutError("SGK138", text, hint=_HINT))
 
+    def give_up() -> None:
+        be_late() if withdraw() else handles.append(loop.call_later(_PATIENCE_SECONDS, be_late))
+
+    # Neither calls itself: such a function would hold the feeds until Python looks for cycles.
     loop, handles = answer.get_loop(), []
     if timeout is not None and patience(timeout) is not None:
-        handles.append(loop.call_later(timeout, be_late, _PATIENCE_SECONDS))
+        handles.append(loop.call_later(timeout, give_up))
     try:
         results: _Results = await answer
     finally:
@@ -64,19 +66,15 @@ async def await_run(
     return results
 
 
-def _failed_future(error: Exception) -> "Future[Any]":
-    future: Future[Any] = Future()
-    future.set_exception(error)
-    return future
-
-
 def _begin_runs(pool: Executor, run: _Run, items: Iterable[_Feeds]) -> "Iterator[Future[_Results]]":
     """Begin a run for each item when it is asked for; an error of the items takes its place."""
     try:
         for feeds in items:
             yield submit_run(pool, run, feeds)
     except Exception as error:  # noqa: BLE001 (raised at its place)
-        yield _failed_future(error)
+        failed: Future[_Results] = Future()
+        failed.set_exception(error)
+        yield failed
 
 
 def stream_runs(
@@ -112,26 +110,26 @@ async def astream_runs(
     room, under_way = asyncio.Semaphore(depth), asyncio.Queue[Any]()
 
     async def begin() -> None:
-        reading = aiter(items)
         try:
-            while await room.acquire():
-                future = submit_run(pool, run, await anext(reading))
-                under_way.put_nowait(asyncio.wrap_future(future))
-        except StopAsyncIteration:
-            under_way.put_nowait(None)
-        except Exception as error:  # noqa: BLE001 (raised at its place)
-            under_way.put_nowait(asyncio.wrap_future(_failed_future(error)))
+            await room.acquire()
+            async for feeds in items:
+                under_way.put_nowait(asyncio.wrap_future(submit_run(pool, run, feeds)))
+                await room.acquire()
+        finally:
+            under_way.put_nowait(beginning)
 
     beginning = asyncio.ensure_future(begin())
     try:
-        while (first := await under_way.get()) is not None:
+        while (first := await under_way.get()) is not beginning:
             yield await first
             room.release()
+        await beginning  # raises what the items did
     finally:
         options.cancel()
+        pool.shutdown(wait=False)
         beginning.cancel()
+        await asyncio.wait([beginning])  # the items are nobody's any more
         while not under_way.empty():
             one = under_way.get_nowait()
-            if one is not None and not one.cancel() and not one.cancelled():
+            if not one.cancel() and not one.cancelled():
                 one.exception()  # nobody will ask for it, and asyncio would report that
-        pool.shutdown(wait=False)

@@ -5,6 +5,7 @@ import contextvars
 import math
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import subgraphkit as sk
 from subgraphkit.backend import Traits
 from subgraphkit.errors import CallerError, ExecutionError, RunCancelledError, RunTimeoutError
 from subgraphkit.running import turns as turns_module
+from subgraphkit.running.streams import await_run
 from subgraphkit.running.turns import Turns
 from tests.fakes import ReferenceOperator, claiming
 from tests.models import parsed
@@ -188,11 +190,14 @@ def test_coroutines_leave_the_loop_alone_and_carry_the_context(held):
         tasks = [asyncio.create_task(held.arun(item(n))) for n in range(-1, 4)]
         await until(lambda: Held.begun.acquire(blocking=False))  # the loop turns meanwhile
         Held.go_on.set()
-        results = await asyncio.gather(*tasks)
+        assert [y[0] for y, *_ in await asyncio.gather(*tasks)] == [0, 0, -1, -2, -3]
         assert await held.arun(item(5), ["y"]) == [-5]
-        return results
+        left = weakref.ref(given := threading.Event())
+        await await_run(tasks[0], PATIENCE, given.is_set)
+        del given
+        assert left() is None  # as are the feeds, before Python looks for cycles
 
-    assert [result[0][0] for result in asyncio.run(main())] == [0, 0, -1, -2, -3]
+    asyncio.run(main())
     assert set(Held.seen) == {"here"}
 
 
@@ -244,12 +249,11 @@ def test_no_more_wait_than_may_and_a_deadline_is_heard_while_waiting(held, monke
             await held.arun(item(3), timeout=0.001)
         assert time.monotonic() - started < 0.1  # it has not begun, so nothing is waited for
         Held.go_on.set()
-        found = await asyncio.gather(*waiting)
+        assert [y[0] for (y,) in await asyncio.gather(*waiting)] == [-2, -2]
         await asyncio.gather(*running)
         assert await held.arun(item(4), max_waiting=1)  # there is room again
-        return found
 
-    assert [y[0] for (y,) in asyncio.run(main())] == [-2, -2]
+    asyncio.run(main())
 
 
 def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting():
@@ -305,8 +309,7 @@ def test_closing_answers_those_who_wait(held):
             await held.arun(item(1))
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    answers = asyncio.run(main())
-    codes = {getattr(one, "code", "right") for one in answers}
+    codes = {getattr(one, "code", "right") for one in asyncio.run(main())}
     assert codes == {"right", "SGK144"}
 
 

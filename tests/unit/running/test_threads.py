@@ -248,22 +248,17 @@ def test_a_forked_child_answers_and_counts_without_the_threads_of_its_parent():
 
 
 def test_a_stream_keeps_the_order_and_reads_no_further_than_it_runs():
-    read = 0
+    read: list[int] = []
 
     def items():
-        nonlocal read
         for number in range(30):
-            read += 1
+            read.append(number)
             yield item(number)
 
     with opened() as session:
-        got = 0
         for place, (y,) in enumerate(session.stream(items(), depth=3)):
-            assert y == -place
-            got += 1
-            assert read <= place + 3
-        assert got == 30
-        assert list(session.stream([], 2)) == []
+            assert (y, len(read) <= place + 3) == (-place, True)
+        assert (place, list(session.stream([], 2))) == (29, [])
         with pytest.raises(CallerError, match=r"SGK142.*depth"):
             session.stream(items(), depth=0)
 
@@ -287,9 +282,8 @@ def test_two_subgraphs_of_a_stream_work_at_the_same_time():
         claiming(["Neg"], "second", make=meeting(first=False)),
     ]
     with opened(backend=backends) as session:
-        assert [y[0] for (y,) in session.stream(map(item, range(6)), depth=2)] == [
-            0, -1, -2, -3, -4, -5,
-        ]  # fmt: skip
+        found = [y[0] for (y,) in session.stream(map(item, range(6)), depth=2)]
+        assert found == [0, -1, -2, -3, -4, -5]
 
 
 def test_an_error_in_a_stream_comes_at_its_place():
@@ -299,10 +293,8 @@ def test_an_error_in_a_stream_comes_at_its_place():
         raise LookupError("no more")
 
     with opened() as session:
-        for items, kind in (
-            ([item(1), item(2), {}, item(4)], CallerError),
-            (broken(), LookupError),
-        ):
+        cases = ([item(1), item(2), {}, item(4)], CallerError), (broken(), LookupError)
+        for items, kind in cases:
             results = session.stream(items, depth=4)
             assert [next(results)[0][0], next(results)[0][0]] == [-1, -2]
             with pytest.raises(kind):
@@ -310,21 +302,26 @@ def test_an_error_in_a_stream_comes_at_its_place():
             assert list(results) == []
 
 
-def test_a_stream_of_what_arrives_answers_before_the_next_arrives():
+def test_a_stream_of_what_arrives_answers_before_the_next_and_leaves_it_when_closed():
     async def main():
-        answers: asyncio.Queue[float] = asyncio.Queue()
+        answers: asyncio.Queue[int] = asyncio.Queue()
 
         async def items():
-            value = 1.0
-            for _ in range(5):
+            for value in range(5):
                 yield item(value)
-                value = 1 - await answers.get()
+                await answers.get()
+            raise asyncio.CancelledError  # as of a task that the items waited for
 
         with opened() as session:
-            seen = []
-            async for (y,) in session.stream(items(), depth=4):
-                seen.append(y[0])
-                answers.put_nowait(float(y[0]))
-            assert seen == [-1, -2, -3, -4, -5]
+            stream = session.stream(items(), depth=4)
+            for value in range(5):
+                assert await anext(stream) == [-value]
+                answers.put_nowait(value)
+            with pytest.raises(asyncio.CancelledError):
+                await anext(stream)
+            stream = session.stream(source := items(), depth=4)
+            await anext(stream)
+            await stream.aclose()  # type: ignore[attr-defined]
+            await source.aclose()  # which nobody reads any more
 
     asyncio.run(main())
