@@ -111,7 +111,7 @@ class Turns:
     def _begin(self) -> Turn | None:
         """Begin what is next; or wait for a call, and look now and then whether it may begin."""
         with self._lock:
-            self._coming -= 1
+            self._coming = max(self._coming - 1, 0)  # what failed to start may come after all
             turn = self._take_next()
             stays = turn is None
             self._idle += stays
