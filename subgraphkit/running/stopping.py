@@ -77,11 +77,11 @@ class _UnderWay:
     def __enter__(self) -> Progress:
         options, progress, here = self._options, self._progress, self._here
         options._runs.add(progress)  # noqa: SLF001 (it is theirs)
-        if options._terminate:  # noqa: SLF001
+        if options._terminate:  # noqa: SLF001 (of this module)
             progress.cancel(_cancel_error())
         if self._seconds is not None:
             seconds = float(self._seconds)
-            since = options._since  # noqa: SLF001
+            since = options._since  # noqa: SLF001 (of this module)
             left = seconds if since is None else seconds + since - time.monotonic()
             if left <= 0:
                 progress.cancel(_too_long(seconds))
@@ -94,7 +94,7 @@ class _UnderWay:
         self._here.progress = self._before
         if self._seconds is not None:
             let_go_on(self._progress)
-        self._options._runs.discard(self._progress)  # noqa: SLF001
+        self._options._runs.discard(self._progress)  # noqa: SLF001 (of this module)
 
 
 def _too_long(seconds: float) -> RunTimeoutError:

@@ -1,11 +1,9 @@
 """Arithmetic on quantised numbers: products, convolutions and pools; weights of a few bits.
 
 A product of integers is computed in floating point, in the narrowest type in which every sum is
-exact; BLAS has no product of integers. What follows is float32 in the order of ONNX Runtime, so
-that results agree bit for bit; it rounds halves to even.
+exact. What follows is float32 in the order of ONNX Runtime, bit for bit, halves rounded to even.
 
-Source: operators of the domain ``com.microsoft`` and their kernels for processors without VNNI;
-ONNX operators ``QLinearConv`` and ``QLinearMatMul``.
+Source: ONNX Runtime's kernels without VNNI; ONNX operators ``QLinearConv``, ``QLinearMatMul``.
 """
 
 from collections.abc import Callable
