@@ -69,7 +69,7 @@ nitpick_ignore_regex = [
         r"subgraphkit\.bundling\.reading\.(BundleFiles|OriginEntry|BundleManifest)",
     ),
     ("py:class", r"subgraphkit\.compiling\.proving\.Proofs"),
-    ("py:class", r"subgraphkit\.viewing\.sections\.(Text|Table|Drawing|Timeline)"),
+    ("py:class", r"subgraphkit\.viewing\.(sections|tables)\.(Text|Table|Drawing|Timeline)"),
     ("py:class", r"subgraphkit\.testing\.comparison\.ResultJudge"),
     ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
     (
