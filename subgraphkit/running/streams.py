@@ -52,7 +52,10 @@ async def await_run(
             answer.set_exception(RunTimeoutError("SGK138", text, hint=_HINT))
 
     def give_up() -> None:
-        be_late() if withdraw() else handles.append(loop.call_later(_PATIENCE_SECONDS, be_late))
+        if withdraw():
+            be_late()
+        else:
+            handles.append(loop.call_later(_PATIENCE_SECONDS, be_late))
 
     # Neither calls itself: such a function would hold the feeds until Python looks for cycles.
     loop, handles = answer.get_loop(), []

@@ -149,9 +149,10 @@ class Turns:
             if not self._held:
                 self._held_since = now
             self._held.append((answer, result, error))
-            told, is_late = self._held, now - self._held_since > _HELD_SECONDS
-            is_told = after is None or is_late or not self._idle or self._quick < _MOST
-            self._held, told = ([], told) if is_told else (told, [])
+            is_late = now - self._held_since > _HELD_SECONDS
+            told: list[_Outcome] = []
+            if after is None or is_late or not self._idle or self._quick < _MOST:
+                told, self._held = self._held, told
         _tell(told)
         return after
 
@@ -200,4 +201,7 @@ def _tell(outcomes: Sequence[_Outcome]) -> None:
 def _deliver(loop: object, outcomes: Sequence[_Outcome]) -> None:
     for answer, result, error in outcomes:
         if answer.get_loop() is loop and not answer.done():
-            answer.set_result(result) if error is None else answer.set_exception(error)
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(error)
