@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from struct import Struct
 from typing import Any, Final
 from zlib import crc32
@@ -35,7 +36,7 @@ _INDICES: Final = frozenset({"i32", "i64", "u32", "u64"})
 _Record = Callable[[InnerTime], object]
 
 _WORTH_BINDING: Final = 1 << 15
-"""Outputs of this many bytes and more are written by OpenVINO into the array that is returned.
+"""Once an output had this many bytes, OpenVINO writes outputs into the arrays that are returned.
 Below that, binding an array costs more than a copy."""
 
 
@@ -68,11 +69,8 @@ class OpenVINOOperator(SubgraphOperator):
         self._infer = library.runtime().InferRequest.__base__.infer
         if self._property("INFERENCE_NUM_THREADS", int) == 1 and _may_fail(compiled):
             self._infer = _infer_apart
-        self._results = [
-            _Result(type_, tuple(port.shape) if port.partial_shape.is_static else None)
-            for type_, port in zip(subgraph.output_types, compiled.outputs, strict=True)
-        ]
-        self._binds = any(result.nbytes >= _WORTH_BINDING for result in self._results)
+        self._results = list(map(_Result, subgraph.output_types, compiled.outputs))
+        self._binds = False
         self._idle = [compiled.create_infer_request()]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -103,6 +101,8 @@ class OpenVINOOperator(SubgraphOperator):
                     result.as_declared(array)
                     for result, array in zip(self._results, made.values(), strict=True)
                 ]
+                if any(array.nbytes >= _WORTH_BINDING for array in results):
+                    self._binds = True  # for good: what was bound once is somebody else's
         except Exception as error:
             if self._guard.fallback.may_help(inputs):
                 return self._guard.fallback.run_instead(self._failure_of(error), inputs, outputs)
@@ -151,19 +151,20 @@ class OpenVINOOperator(SubgraphOperator):
         outputs: Sequence[Any] | None,
     ) -> list[Any]:
         """Run with the arrays to be returned as the request's own outputs."""
-        arrays: list[Any] = []
+        made: list[tuple[Any, Any]] = []
         for place, result in enumerate(self._results):
             array: Any = None
             if result.shape is not None:
                 array = outputs[place] if outputs is not None else None
                 if not result.can_be(array) or _overlaps(array, inputs):
                     array = empty(result.shape, result.dtype)
-                request.set_output_tensor(place, tensor_over(array))
-            arrays.append(array)
-        seen = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)
+            tensor = result.new_tensor() if array is None else tensor_over(array)
+            request.set_output_tensor(place, tensor)
+            made.append((array, tensor))
+        self._infer(request, feeds, True, False)  # noqa: FBT003 (by position only)
         return [
-            result.as_declared(view.copy()) if array is None else array
-            for result, array, view in zip(self._results, arrays, seen, strict=True)
+            result.as_declared(tensor.data) if array is None else array
+            for result, (array, tensor) in zip(self._results, made, strict=True)
         ]
 
     def _property(self, name: str, read: Callable[[Any], Any]) -> Any:
@@ -228,7 +229,6 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
     such as for sizes that do not fit, or crashes later, as after an index that is out of range;
     outputs are then anything, and memory of others written to.
     """
-    del how
     base = library.runtime().InferRequest.__base__
     try:
         base.start_async(request, feeds, None)
@@ -237,7 +237,7 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
         with suppress(Exception):
             base.wait(request)  # where Ctrl-C struck between the two, it still reads the arrays
         raise
-    results: Mapping[Any, Any] = request.results
+    results: Mapping[Any, Any] = {} if how[0] else request.results  # those were bound
     return results
 
 
@@ -265,28 +265,29 @@ def _nodes_of_layers(compiled: Any, subgraph: Subgraph) -> dict[str, tuple[int, 
 class _Result:
     """What is known of one output before it is computed."""
 
-    __slots__ = ("_misses_ones", "_seen_as_other", "_sizes", "dtype", "nbytes", "shape")
+    __slots__ = ("_seen_as_other", "_sizes", "dtype", "new_tensor", "shape")
 
-    def __init__(self, type_: ValueType | None, made: tuple[int, ...] | None) -> None:
+    def __init__(self, type_: ValueType | None, port: Any) -> None:
         if not isinstance(type_, TensorType):
             raise TypeError(f"an output of OpenVINO is a tensor, not {type_}")
+        openvino = library.runtime()
+        made = tuple(port.shape) if port.partial_shape.is_static else None
+        sizes: Any = type_.shape if type_.element_count is not None else None
         self.dtype = type_.dtype.numpy
-        shape = type_.shape
         # Where OpenVINO does not know the shape it makes an array of its own, though ONNX may know.
-        sizes = tuple(dim for dim in shape or () if isinstance(dim, int))
-        is_sized = shape is not None and len(sizes) == len(shape)
-        known = is_sized and made == sizes
-        self.shape = sizes if known else None
-        self.nbytes = (type_.nbytes or 0) if known else 0
-        self._sizes = sizes
+        self.shape = sizes if made == sizes else None
         # OpenVINO loses axes of length one, and moves them, where it simplifies. Where it knows no
         # shape, as for axes that are fed, what the model declares may be wrong.
-        self._misses_ones = is_sized and made is not None and not known
+        self._sizes = sizes if made is not None and made != sizes else None
         self._seen_as_other = self.dtype.isbuiltin != 1
+        # A tensor of OpenVINO's own takes the size of what is written to it, if that is open.
+        self.new_tensor = partial(
+            openvino.Tensor, port.get_element_type(), openvino.Shape((0,) if made is None else made)
+        )
 
     def as_declared(self, array: Any) -> Any:
         """Return an array of OpenVINO with the dtype and the axes that ONNX gives it."""
-        if self._misses_ones and _without_ones(array.shape) == _without_ones(self._sizes):
+        if self._sizes is not None and _without_ones(array.shape) == _without_ones(self._sizes):
             array = array.reshape(self._sizes)
         return array.view(self.dtype) if self._seen_as_other else array
 

@@ -62,13 +62,14 @@ def test_a_shape_known_to_onnx_alone_is_right():
 )
 def test_element_types_and_ranks_cross_the_border(shape, dtype):
     name = {"float32": "float", "bool": "bool"}.get(np.dtype(dtype).name, np.dtype(dtype).name)
-    dims = f"[{','.join(map(str, shape))}]" if shape else ""
-    model = compiled(f"g ({name}{dims} x) => ({name}{dims} y) {{ y = Identity(x) }}")
-    x = (np.random.default_rng(0).standard_normal(shape) * 3).astype(dtype)
-    x = np.asarray(x, dtype)
-    (y,) = model(x)
-    assert (y.dtype, y.shape) == (x.dtype, x.shape)
-    np.testing.assert_array_equal(y, x)
+    x = np.asarray(np.random.default_rng(0).standard_normal(shape) * 3, dtype)
+    fed = (x, np.zeros_like(x), x)
+    for axes in (map(str, shape), "AB"[: len(shape)]):
+        dims = f"[{','.join(axes)}]" if shape else ""
+        model = compiled(f"g ({name}{dims} x) => ({name}{dims} y) {{ y = Identity(x) }}")
+        for one, (y,) in zip(fed, [model(one) for one in fed], strict=True):
+            assert (y.dtype, y.shape) == (one.dtype, one.shape)
+            np.testing.assert_array_equal(y, one)
 
 
 def test_integers_that_c_calls_long_long_are_taken_like_any_of_64_bits():
