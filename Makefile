@@ -52,7 +52,7 @@ test: $(DEV) ## check style, types, layers and docs, then run every test
 
 # Every option of tests/suite.py by which a check that is sampled in every run is made in full.
 LONG := --cuts-per-model=112 --random-graphs=10000 --chained-nodes=1000000 --folded-graphs=10000 --interrupted-builds=100 --valid-graphs=20000 \
-	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --operators-alone --all-sizes --all-that-is-asked --older-versions --followed-cases=100 --planted-faults=20 \
+	--mixed-models=9 --large-networks --claimed-cases=2000 --foreign-operators --all-cases --followed-cases=100 --planted-faults=20 \
 	--killed-actors=20 --served-updates=10 --stream-schedules=50
 
 nightly: export OPENBLAS_THREAD_TIMEOUT = 4

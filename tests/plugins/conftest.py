@@ -2,13 +2,15 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.ready import python_command
+from tests.scripts import run_child
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -24,8 +26,7 @@ def plugin_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     projects = sorted(str(path.parent) for path in HERE.glob("*/pyproject.toml"))
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation"]
     command += ["--no-index", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
-    done = subprocess.run([*command, *projects], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_child([*command, *projects])
     return folder
 
 
@@ -40,16 +41,8 @@ def run_program(plugin_site: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         }
         environment["PYTHONPATH"] = os.pathsep.join([str(plugin_site), str(ROOT)])
         environment["SUBGRAPH_CONFIG"] = "none"
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", program],
-            cwd=folder,
-            env={**environment, **variables},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        command = python_command("-P", "-c", program)
+        done = run_child(command, cwd=folder, env={**environment, **variables}, timeout=60)
         return json.loads(done.stdout.splitlines()[-1])
 
     return run

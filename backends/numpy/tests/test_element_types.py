@@ -163,7 +163,7 @@ def alike(expected, actual, tolerance):
 def test_an_operator_runs_with_every_element_type_or_is_refused(domain, name, pytestconfig):
     faults: list[str] = []
     newest = NAMES[domain, name][-1]
-    is_full = pytestconfig.getoption("--older-versions")
+    is_full = pytestconfig.getoption("--all-cases")
     never_ran: list[str] = []
     with warnings.catch_warnings():
         # the reference converts NaN to integers and takes logarithms of zero

@@ -128,7 +128,7 @@ def test_texts_without_number_end_at_the_deadline():
 
 
 def test_no_operator_gets_what_is_beyond_the_limits(pytestconfig):
-    step = "1" if pytestconfig.getoption("--all-that-is-asked") else "12"
+    step = "1" if pytestconfig.getoption("--all-cases") else "12"
     environment = {
         **os.environ, "SUBGRAPH_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"
     }  # fmt: skip

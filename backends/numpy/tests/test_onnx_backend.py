@@ -50,7 +50,7 @@ def test_every_case_of_every_kind_is_here():
 @pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
 @pytest.mark.parametrize("name", BATCHES)
 def test_operators(name, pytestconfig):
-    alone = pytestconfig.getoption("--operators-alone") or len(BATCHES[name]) == 1
+    alone = pytestconfig.getoption("--all-cases") or len(BATCHES[name]) == 1
     jointly = None if alone else carry_out_in_one_model(BATCHES[name], NUMPY)
     found = jointly or [carry_out(case, NUMPY) for case in BATCHES[name]]
     assert [one.case for one in found] == [case.id for case in BATCHES[name]]
@@ -60,7 +60,7 @@ def test_operators(name, pytestconfig):
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.level > 3])
 def test_conformance(name, pytestconfig, monkeypatch):
-    if not pytestconfig.getoption("--all-sizes"):
+    if not pytestconfig.getoption("--all-cases"):
         monkeypatch.setattr(sweep_cases, "_WIDTHS", sweep_cases._WIDTHS[::3])
         monkeypatch.setattr(sweep_cases, "_SECONDS", 3.0)
         monkeypatch.setattr(run_checks, "_MANY_RUNS", 10)

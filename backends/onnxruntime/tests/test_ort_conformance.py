@@ -5,31 +5,22 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.partitioning import Constraints
-from subgraphkit.testing import Outcome, Subject, check_backend
+from subgraphkit.testing import Outcome, Subject
 from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 
 ORT = Subject("onnxruntime")
-SAMPLE = list(cases_of_level(3, ORT))[::16]
-NETWORKS = {name: case for name, case in cases_of_level(4, ORT).items() if "/real/" in name}
-"""The nine that the onnx wheel ships."""
-
+SAMPLE = list(cases_of_level(3, ORT).values())[::16]
 FINE = {Outcome.RIGHT, Outcome.UNCLAIMED, Outcome.REFUSED, Outcome.XFAIL, Outcome.PASSED}
 
 
 @pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
-def test_a_sample_of_the_operators_is_right():
-    findings = list(check_backend("onnxruntime", 3, only=SAMPLE))
+@pytest.mark.parametrize("part", range(3))
+def test_a_sample_of_the_operators_is_right(part):
+    findings = [carry_out(case, ORT) for case in SAMPLE[part::3]]
     assert [one for one in findings if one.outcome not in FINE] == []
-    assert {one.case for one in findings} == {*SAMPLE}
-    assert sum(one.outcome is Outcome.RIGHT for one in findings) > 200
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_right(name):
-    found = carry_out(NETWORKS[name], ORT)
-    assert found.outcome is Outcome.RIGHT, found.detail
+    assert sum(one.outcome is Outcome.RIGHT for one in findings) > 60
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])

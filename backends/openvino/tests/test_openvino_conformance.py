@@ -6,14 +6,14 @@ import pytest
 
 import subgraphkit as sk
 from backends.openvino.tests.openvino_road import SELECTION
-from subgraphkit.testing import Outcome, Subject, check_backend
+from subgraphkit.testing import Outcome, Subject
 from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_model
 
 OPENVINO = Subject("openvino")
 LEVELS = {level: dict(cases_of_level(level, OPENVINO)) for level in range(1, 7)}
-OPERATORS = list(LEVELS[3])[::16]
+OPERATORS = list(LEVELS[3].values())[::16]
 RUNNING = ("runs", "threads/one_session", "io_binding", "feeds", "shapes", "errors")
 SAMPLE = LEVELS[1] | LEVELS[2] | LEVELS[6]
 SAMPLE |= {n: c for n, c in LEVELS[5].items() if n.removeprefix("L5/").startswith(RUNNING)}
@@ -35,11 +35,11 @@ def test_conformance(name):
 
 
 @pytest.mark.filterwarnings("ignore")  # onnx's cases are made with what NumPy has deprecated
-def test_a_sample_of_the_operators_is_right():
-    findings = list(check_backend("openvino", 3, only=OPERATORS))
+@pytest.mark.parametrize("part", range(3))
+def test_a_sample_of_the_operators_is_right(part):
+    findings = [carry_out(case, OPENVINO) for case in OPERATORS[part::3]]
     assert [one for one in findings if one.outcome not in FINE] == []
-    assert {one.case for one in findings} == {*OPERATORS}
-    assert sum(one.outcome is Outcome.RIGHT for one in findings) > 100
+    assert sum(one.outcome is Outcome.RIGHT for one in findings) > 33
 
 
 @pytest.mark.parametrize("name", MODELS)
