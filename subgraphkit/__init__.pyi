@@ -39,5 +39,6 @@ from .planning import plan as plan
 from .running import Batcher as Batcher
 from .running import RunOptions as RunOptions
 from .running import Session as Session
+from .running import State as State
 
 __version__: str

@@ -165,7 +165,7 @@ def aligned(
         widths = [column.width for column in shown]
         if width is not None:
             for given in (order, reluctant):
-                _narrow(widths, shown, [places.index(at) for at in given if at in places], width)
+                _trim(widths, shown, [places.index(at) for at in given if at in places], width)
         lines += [""] if lines else []
         for row in cells:
             part = [row[at] for at in places]
@@ -198,9 +198,7 @@ def _tables(least: Sequence[int], width: int | None) -> list[list[int]]:
     return tables
 
 
-def _narrow(
-    widths: list[int], columns: Sequence[_Column], order: Sequence[int], width: int
-) -> None:
+def _trim(widths: list[int], columns: Sequence[_Column], order: Sequence[int], width: int) -> None:
     for step in ("unbroken", "least", "utmost"):
         for at in order:
             excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width

@@ -138,9 +138,7 @@ def attention_scores(subgraph: Subgraph) -> frozenset[str]:
             if maker.op_type not in _PASSED_ON:
                 break
             # a mask or a factor is smaller than the scores, or known
-            name = max(
-                maker.inputs, key=lambda one: (one in graph.producers, _size(graph, one) or 0)
-            )
+            name = max(maker.inputs, key=lambda it: (it in graph.producers, _size(graph, it) or 0))
     return frozenset(found)
 
 

@@ -53,12 +53,10 @@ def edit_model(
     return further, inferred
 
 
-def _wrong(
-    extension: str, graph: BoundGraph, edits: Sequence[object], problem: str
-) -> BackendError:
+def _wrong(name: str, graph: BoundGraph, edits: Sequence[object], problem: str) -> BackendError:
     replaced = [node for edit in edits if isinstance(edit, Edit) for node in edit.nodes]
     labels = [graph.nodes[node].label for node in replaced if node in graph.order]
-    return wrong_edit(extension, graph.name, labels, problem)
+    return wrong_edit(name, graph.name, labels, problem)
 
 
 def _check(edits: Sequence[object], graph: BoundGraph) -> None:

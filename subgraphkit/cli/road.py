@@ -57,9 +57,7 @@ def bind_and_feed(
 
 def check_names(settings: ResolvedConfig, *selections: str | None) -> None:
     """Refuse unknown names (BackendNotFoundError) and selections (ConfigError) before any work."""
-    given = [
-        one for text in selections if text for one in parse_selection(text, f"--backend {text}")
-    ]
+    given = [one for it in selections if it for one in parse_selection(it, f"--backend {it}")]
     for one in given or settings.backends:
         is_a_name = one.plan is None and one.target is None and one.name not in {AUTO, NONE}
         if is_a_name and not one.optional and settings.on_missing != "warn":

@@ -100,7 +100,7 @@ def bench(
             entries.append(entry)
         _run(entries, schedule, tell)
         name = next((one.facts["model"] for one in entries if "model" in one.facts), "")
-        return Benchmark(name, schedule, tuple(_measurements(entries, tolerance)))
+        return Benchmark(name, schedule, tuple(_timings_of(entries, tolerance)))
 
 
 def file_of(source: Any, folder: Path) -> str:
@@ -130,9 +130,7 @@ def _run(entries: Sequence[BenchEntry], schedule: Schedule, tell: Callable[..., 
         entry.facts |= entry.ask(MeasuredCandidate.memory, doing="telling its memory")
 
 
-def _measurements(
-    entries: Sequence[BenchEntry], tolerance: ToleranceOf | None
-) -> Iterator[Measured]:
+def _timings_of(entries: Sequence[BenchEntry], tolerance: ToleranceOf | None) -> Iterator[Measured]:
     expected: dict[str, Any] | None = None
     for entry in entries:
         if entry.failed:

@@ -214,9 +214,7 @@ class PartSearch:
 
 def _alone(settings: ResolvedConfig, backend: Backend) -> ResolvedConfig:
     """Return the settings with one backend, as it was made; demands on the whole do not hold."""
-    others = {
-        name: given for name, given in settings.option_sources.items() if name != backend.name
-    }
+    others = {key: given for key, given in settings.option_sources.items() if key != backend.name}
     return replace(
         settings,
         backends=(BackendChoice(backend.name, target=backend),),

@@ -228,9 +228,7 @@ class _Compiled:
             del self.sessions[None]
             found = _run_session(self._session_for(sizes, arguments), feeds)
         results = [_tensor(one) for one in found]
-        return tuple(
-            results[which] if computed else which for computed, which in self.layout.results
-        )
+        return tuple(results[which] if made else which for made, which in self.layout.results)
 
     def _session_for(self, sizes: tuple[int, ...], arguments: Sequence[Any]) -> InferenceSession:
         if sizes not in self.sessions:

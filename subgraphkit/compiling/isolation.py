@@ -59,9 +59,7 @@ class IsolatedOperator(SubgraphOperator):
         self._process = process = graph.process
         self._subgraph, self._backend = subgraph, claim.backend.name
         self._engine = [] if engine is None else [np.frombuffer(engine, np.uint8)]
-        self._weights = {
-            name: one.array() for name, one in subgraph.constants.items() if one.version
-        }
+        self._weights = {key: one.array() for key, one in subgraph.constants.items() if one.version}
         self._number = 0
         self._generation = 0
         self.restored, self.engine = False, ""

@@ -191,14 +191,14 @@ def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:
 
     def check(one: ProofStep, given: list[Any], answer: list[Any]) -> str:
         subgraph = one.subgraph
-        problem = _difference(subgraph, _answer(restore, subgraph, given), answer)
+        problem = _difference(subgraph, _rerun(restore, subgraph, given), answer)
         if problem and _difference(subgraph, one.run(given), answer):
             return ""  # as random numbers do, it differs from run to run, whoever computes
         if problem:
             return f"restored, it computes something else: {problem}"
         others = _with_other_weights(subgraph, backend.separate_weights(subgraph))
         if others and not any(
-            _difference(subgraph, _answer(restore, other, given), answer) for other in others
+            _difference(subgraph, _rerun(restore, other, given), answer) for other in others
         ):
             return "restored with other weights, it computes the same: they are in the engine"
         return ""
@@ -206,12 +206,10 @@ def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:
     return check
 
 
-def _answer(
-    restore: Callable[[Subgraph], object], subgraph: Subgraph, given: list[Any]
-) -> list[Any]:
+def _rerun(restore: Callable[[Subgraph], object], subgraph: Subgraph, fed: list[Any]) -> list[Any]:
     operator = restored_by(restore, subgraph)
     try:
-        return list(operator.run(given))
+        return list(operator.run(fed))
     finally:
         close_all([operator])
 

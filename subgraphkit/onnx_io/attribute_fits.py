@@ -202,9 +202,7 @@ def _one_way(_: Any, given: Given) -> str:
     is_of_channels = len(part) == 1 and part[0] == given.size(0, 1)  # before operator set 7
     if not whole or is_of_channels:
         return ""
-    known = [
-        pair for pair in zip(whole, part, strict=False) if all(isinstance(n, int) for n in pair)
-    ]
+    known = [two for two in zip(whole, part, strict=False) if all(isinstance(n, int) for n in two)]
     fits = all(size in {1, to} for to, size in known)
     if fits and len(part) <= len(whole):
         return ""

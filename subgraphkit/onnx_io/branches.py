@@ -198,7 +198,7 @@ class _Work:
         handed_out = set(names)
         scope = next(filter(None, node.output), "")
         names |= {name: self._fresh(name, scope) for name in _own(view) if name not in names}
-        self._state_constants(body, view, names)
+        self._tell_constants(body, view, names)
         for one in body.node:
             constant = view.constants.get(one.output[0]) if one.output else None
             if constant is None or one.output[0] in handed_out or not _is_large(constant):
@@ -215,9 +215,7 @@ class _Work:
             self._target.value_info.add().CopyFrom(stated[name])
             self._target.value_info[-1].name = names[name]
 
-    def _state_constants(
-        self, body: onnx.GraphProto, view: Graph, names: Mapping[str, str]
-    ) -> None:
+    def _tell_constants(self, body: onnx.GraphProto, view: Graph, names: Mapping[str, str]) -> None:
         for tensor in body.initializer:
             self._hold(view.initializers[tensor.name], names[tensor.name])
             self._state(names[tensor.name], tensor)

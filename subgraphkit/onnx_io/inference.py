@@ -356,9 +356,7 @@ class _Inference:
 
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:
         require_fitting(self._graph, self._sure_types(), self._bodies, [node.id])
-        read = ", ".join(
-            f"{name!r} {self._types.get(name, _UNKNOWN)}" for name in node.inputs if name
-        )
+        read = ", ".join(f"{one!r} {self._types.get(one, _UNKNOWN)}" for one in node.inputs if one)
         rule = re.sub(_PREFIXES, "", complaint)
         return InvalidModelError(
             "SGK222",

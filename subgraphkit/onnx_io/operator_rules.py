@@ -351,9 +351,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     (_ML, "SVMClassifier"): _classifier(_score_of_each_or_pair),
     (_ML, "SVMRegressor"): _float_rows(lambda _: 1),
     (_ML, "Scaler"): _as_floats,
-    (_ML, "TreeEnsembleClassifier"): _classifier(
-        lambda _, classes: classes if classes > 1 else None
-    ),
+    (_ML, "TreeEnsembleClassifier"): _classifier(lambda _, count: count if count > 1 else None),
     (_ML, "TreeEnsembleRegressor"): _float_rows(lambda call: int(call.attribute("n_targets", 1))),
     ("ai.onnx.preview.training", "Gradient"): lambda call: call.inputs,
 }

@@ -96,9 +96,7 @@ def read_bodies(
 def _initializers(
     graph: onnx.GraphProto, folders: DataFolders | None, held: Mapping[str, Initializer]
 ) -> dict[str, Initializer]:
-    dense = [
-        held.get(tensor.name) or initializer_of(tensor, folders) for tensor in graph.initializer
-    ]
+    dense = [held.get(one.name) or initializer_of(one, folders) for one in graph.initializer]
     sparse = [
         held.get(tensor.values.name) or sparse_initializer_of(tensor, folders)
         for tensor in graph.sparse_initializer

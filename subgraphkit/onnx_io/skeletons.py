@@ -124,9 +124,7 @@ class Skeletons:
             and tensor.name not in model.taken_out
         )
         # Small constants as the model states them: initializers, and nodes.
-        self._tensors = {
-            tensor.name: tensor for tensor in small if _is_small(constants.get(tensor.name))
-        }
+        self._tensors = {one.name: one for one in small if _is_small(constants.get(one.name))}
         self._nodes = {
             name: made_by
             for name, stored in constants.items()

@@ -77,9 +77,7 @@ class Placement:
             )
         first = list(self.backends)[:-1]
         homes = {makers[name]: backend for name, backend in placed.items()}
-        exclusions = {
-            name: [node for node, home in homes.items() if home != name] for name in first
-        }
+        exclusions = {name: [node for node, at in homes.items() if at != name] for name in first}
         return Constraints(exclusions=exclusions)
 
     def regions_in(self, partitioning: PartitioningData) -> list[tuple[int, list[int]]]:

@@ -199,9 +199,7 @@ def skeleton_of(
     graph.output.extend(proto.graph.output)
     graph.value_info.extend(proto.graph.value_info)
     kept = {**model.graph.initializers, **model.graph.defaults}
-    graph.initializer.extend(
-        tensor_of(stored) for name, stored in kept.items() if name not in large
-    )
+    graph.initializer.extend(tensor_of(one) for name, one in kept.items() if name not in large)
     return skeleton, Stored({**large, **outside}, frozenset(outside))
 
 

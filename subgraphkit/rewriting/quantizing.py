@@ -86,7 +86,7 @@ def _unfit(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[st
         return "weights", f"{weight!r} holds NaN or infinity"
     if node.op_type in {"Gemm", "MatMul"}:
         return _unfit_matrix(node, draft)
-    return _unfit_kernel(node, draft, precision)
+    return _unfit_conv(node, draft, precision)
 
 
 def _unfit_matrix(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
@@ -103,9 +103,7 @@ def _unfit_matrix(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
     return ("small", "a vector times a matrix") if is_one else None
 
 
-def _unfit_kernel(
-    node: onnx.NodeProto, draft: Draft, precision: Precision
-) -> tuple[str, str] | None:
+def _unfit_conv(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[str, str] | None:
     shape, group = draft.array(node.input[1]).shape, attribute(node, "group", 1)
     if precision.kind == "fp8" and np.prod(shape[2:]) > _LARGEST_KERNEL:
         return "kernel", f"a kernel of {list(shape[2:])}"

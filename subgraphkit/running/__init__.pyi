@@ -5,5 +5,6 @@ from .observing import RunStats as RunStats
 from .profiling import Profile as Profile
 from .profiling import Recorder as Recorder
 from .session import Session as Session
+from .states import State as State
 from .stopping import RunOptions as RunOptions
 from .tapping import InnerValues as InnerValues

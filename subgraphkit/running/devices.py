@@ -107,6 +107,14 @@ def taken_on_device(plan: Plan) -> frozenset[str]:
     )
 
 
+def left_for(plan: Plan, output: str, name: str) -> str:
+    """Return the device on which an output may stay until it is fed to an input; else the host."""
+    maker = _makers(plan).get(output)
+    if maker is None or name not in taken_on_device(plan):
+        return HOST
+    return maker.operator.device if maker.operator.device in _readers(plan)[name] else HOST
+
+
 def read_elsewhere(plan: Plan, step: Step) -> frozenset[str]:
     """Return the inputs of a step that a caller may have asked to stay on another device."""
     makers = _makers(plan)

@@ -105,9 +105,7 @@ def _fault_of_a_step(error: BaseException) -> Fault:
     return coded or "backend"
 
 
-def _step_failed(
-    error: BaseException, index: int, step: Step, *, in_operator: bool
-) -> ExecutionError:
+def _step_failed(error: BaseException, at: int, step: Step, *, in_operator: bool) -> ExecutionError:
     """Word an exception from a step, naming the subgraph (SGK131, SGK132)."""
     subgraph = step.subgraph
     nodes = f"{len(subgraph.nodes)} nodes from {subgraph.graph.nodes[subgraph.nodes[0]].label}"
@@ -120,6 +118,6 @@ def _step_failed(
         subgraph=subgraph.id,
         hint="The backend's own error is the cause above. To carry on without it, set "
         "on_run_error='fallback' or leave the backend out of the list.",
-        step=index,
+        step=at,
         operator=step.operator,
     )

@@ -85,9 +85,7 @@ class Gate:
     def is_held_elsewhere(self) -> bool:
         """Say whether another thread is inside."""
         mine = getattr(self._mine, "passage", None)
-        return self._is_taken or any(
-            _is_held(one) for one in list(self._passages) if one is not mine
-        )
+        return self._is_taken or any(_is_held(it) for it in list(self._passages) if it is not mine)
 
     def count_inside(self) -> int:
         """Count the threads that are inside."""

@@ -166,9 +166,7 @@ class Turns:
             long = [caller for started, caller in self._begun.values() if started < since]
             if under_way - len(long) >= self._places:
                 return None
-            free = (
-                at for at, (*_, one) in enumerate(self._waiting) if one is None or one not in long
-            )
+            free = (at for at, (*_, it) in enumerate(self._waiting) if it is None or it not in long)
             place = next(free, -1)
         elif under_way and under_way >= self._room(now):
             place = -1

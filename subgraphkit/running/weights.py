@@ -213,9 +213,7 @@ def _update_step(
     plan: Plan, step: Step, mine: Mapping[str, _Array], renewed: Mapping[str, Initializer]
 ) -> tuple[Step, str]:
     """Refit the operator, or compile the subgraph again where it cannot be refitted."""
-    constants = {
-        name: renewed.get(name, stored) for name, stored in step.subgraph.constants.items()
-    }
+    constants = {name: renewed.get(name, one) for name, one in step.subgraph.constants.items()}
     subgraph = replace(step.subgraph, constants=constants)
     if type(step.operator).update_weights is not SubgraphOperator.update_weights:
         for name in mine:

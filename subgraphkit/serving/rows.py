@@ -60,9 +60,7 @@ class Rows:
     def __call__(self, table: _Columns) -> dict[str, Any]:
         """Return columns kept and computed; InputError (SGK340) if one is missing or uneven."""
         kept = {name: _column(table, name) for name in self._keep}
-        feeds = {
-            name: _dense(_column(table, column), column) for name, column in self.columns.items()
-        }
+        feeds = {name: _dense(_column(table, one), one) for name, one in self.columns.items()}
         counts = {len(values) for values in feeds.values()}
         results = self._run(feeds, max(counts)) if any(counts) else self._empty
         return {**kept, **dict(zip(self._outputs.values(), results, strict=True))}
@@ -71,9 +69,7 @@ class Rows:
         size, names = self._size or count, list(self._outputs)
         lots: list[list[Any]] = []
         for start in range(0, count, size):
-            lot = {
-                name: _fill_up(value[start : start + size], size) for name, value in feeds.items()
-            }
+            lot = {name: _fill_up(one[start : start + size], size) for name, one in feeds.items()}
             results = self._session.run(names, lot)
             for name, shape in zip(names, map(np.shape, results), strict=True):
                 if shape[:1] != (size,):

@@ -160,9 +160,7 @@ def watch_feeds(feeds: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _bytes_of(value: Any) -> list[Any]:
-    return [
-        array.tolist() if array.dtype.hasobject else array.tobytes() for array in _arrays(value)
-    ]
+    return [one.tolist() if one.dtype.hasobject else one.tobytes() for one in _arrays(value)]
 
 
 DRAWING: Final = frozenset({"Bernoulli", "Dropout"})

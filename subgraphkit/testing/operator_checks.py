@@ -82,9 +82,7 @@ class Workbench:
             if not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack__"):
                 text = f"run() returned a {type(value).__name__} for {name!r}, expected an array"
                 raise Stopped(Outcome.FAIL_RUN, text)
-        return [
-            value if isinstance(value, np.ndarray) else np.from_dlpack(value) for value in results
-        ]
+        return [one if isinstance(one, np.ndarray) else np.from_dlpack(one) for one in results]
 
     def require_right(self, results: Sequence[Any], seed: int = 0, remark: str = "") -> None:
         """Compare results with what they must be; Stopped if they are not."""

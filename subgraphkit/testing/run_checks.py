@@ -53,9 +53,7 @@ class Opened:
 
     def verdict(self, feeds: Mapping[str, _Array], results: Sequence[Any]) -> Finding | None:
         """Compare; results share no memory with what was fed or with one another."""
-        native = {
-            n: one.astype(one.dtype.newbyteorder("="), copy=False) for n, one in feeds.items()
-        }
+        native = {n: it.astype(it.dtype.newbyteorder("="), copy=False) for n, it in feeds.items()}
         wanted = self.model.expected_outputs(native)
         return self.subject.judge.verdict(self.session, native, wanted, results)
 
@@ -262,9 +260,7 @@ def in_a_forked_child(check: Callable[[], Finding | None]) -> Finding | None:
 def sessions_by_turns(one: Opened, other: Session) -> Finding | None:
     """Run two sessions in turn; the results of neither touch those of the other."""
     pairs = [(each, one.model.feeds(seed)) for seed, each in enumerate((one.session, other))]
-    kept = [
-        (replace(one, session=each), fed, one.subject.run(each, fed)) for each, fed in pairs * 2
-    ]
+    kept = [(replace(one, session=own), fed, one.subject.run(own, fed)) for own, fed in pairs * 2]
     found = next(filter(None, (each.verdict(fed, results) for each, fed, results in kept)), None)
     return found or find_shared_memory({}, [array for *_, results in kept for array in results])
 

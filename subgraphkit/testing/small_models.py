@@ -170,9 +170,7 @@ class _Growth:
 
     def text(self, name: str) -> str:
         """Return the graph with every loose end, and some other value, as outputs."""
-        read = {
-            one for node in self.nodes for some in _READ.findall(node) for one in some.split(", ")
-        }
+        read = {one for node in self.nodes for it in _READ.findall(node) for one in it.split(", ")}
         made = list(self.shapes)[2:]
         loose = [value for value in made if value not in read]
         outputs = list(dict.fromkeys([*loose[1:], loose[0], str(self.rng.choice(made))]))

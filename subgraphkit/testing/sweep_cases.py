@@ -239,9 +239,7 @@ def _try_repeated(subject: Subject) -> Finding:
         and not any(argument.is_stored for argument in one.arguments)
         and one.nodes[-1].op_type != "Mean"  # onnx.reference adds into an array of its first input
     ]
-    steps = [
-        (f"argument {place} of 1", partial(_feed_once, place, None, place)) for place in (0, 1, 2)
-    ]
+    steps = [(f"argument {at} of 1", partial(_feed_once, at, None, at)) for at in (0, 1, 2)]
     what = "whose inputs may be repeated"
     return _try_rows(subject, rows, what, steps, is_open=True, own_sizes=True)
 

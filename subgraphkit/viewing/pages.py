@@ -56,9 +56,7 @@ def page(title: str, *sections: Section) -> str:
     """Return a whole page, to be written as UTF-8; it shows the same without its script, still."""
     script, style = _asset("page.js"), _asset("page.css")
     sections = _scale_tables(sections)
-    body = "".join(
-        _section(section, at, _ROWS_WITHOUT_SCRIPT) for at, section in enumerate(sections)
-    )
+    body = "".join(_section(one, at, _ROWS_WITHOUT_SCRIPT) for at, one in enumerate(sections))
     data = json.dumps([_data(section) for section in sections], separators=(",", ":"))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "

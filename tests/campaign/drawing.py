@@ -38,9 +38,7 @@ class Draw:
         self.inputs: list[str] = []
         self.attributes: dict[str, Any] = {}
         self.outputs = [True]
-        self._allowed = {
-            one.type_param_str: one.allowed_type_strs for one in schema.type_constraints
-        }
+        self._allowed = {it.type_param_str: it.allowed_type_strs for it in schema.type_constraints}
 
     def pick(self, *choices: Any) -> Any:
         """Return one of these."""

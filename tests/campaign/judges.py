@@ -130,9 +130,7 @@ def has_few_bits(model: ModelProto) -> bool:
     """Say whether ONNX Runtime cannot be fed a model, or not asked for what it computes."""
     values = (*model.graph.input, *model.graph.output)
     kinds = {one.type.tensor_type.elem_type for one in values}
-    return any(
-        np.dtype(helper.tensor_dtype_to_np_dtype(kind)).kind == "V" for kind in kinds if kind
-    )
+    return any(np.dtype(helper.tensor_dtype_to_np_dtype(one)).kind == "V" for one in kinds if one)
 
 
 def _is_of_few_bits(value: Any) -> bool:

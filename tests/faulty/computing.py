@@ -33,9 +33,7 @@ def _through_double(operator: WrappedOperator, inputs: list[Any], right: Run) ->
 
 
 def _spared_copy(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:
-    return [
-        next((have for have in inputs if np.array_equal(have, one)), one) for one in right(inputs)
-    ]
+    return [next((it for it in inputs if np.array_equal(it, one)), one) for one in right(inputs)]
 
 
 def _own_buffer(operator: WrappedOperator, inputs: list[Any], right: Run) -> Sequence[Any]:

@@ -18,9 +18,7 @@ def _used(paths):
 
 
 def test_every_code_in_the_sources_is_in_the_list():
-    assert {
-        code: where for code, where in _used(list(modules())).items() if code not in CODES
-    } == {}
+    assert {code: at for code, at in _used(list(modules())).items() if code not in CODES} == {}
 
 
 def test_every_code_in_the_list_is_used():

@@ -17,7 +17,7 @@ PUBLIC = [
     "Batcher", "Graph", "Refusal", "Unsupported", "Backend", "Option", "LoadLimits",
     "ProbeResult", "register_backend", "unregister_backend", "list_backends", "get_backend",
     "register_extension", "unregister_extension", "config", "hookimpl", "errors",
-    "SubgraphkitError", "unregister_property", "Constraints", "bench", "tune", "verify",
+    "SubgraphkitError", "unregister_property", "Constraints", "bench", "tune", "verify", "State",
 ]  # fmt: skip
 
 

@@ -22,9 +22,7 @@ FILES = {
     [(["."], "1 failed, 1 skipped, 1 error in"), ([], "1 failed, 2 errors in")],
     ids=["named files", "everything"],
 )
-def test_what_needs_a_package_that_is_not_installed_is_skipped_if_it_was_named(
-    named, end, tmp_path
-):
+def test_what_needs_a_package_that_is_not_installed_is_skipped_if_named(named, end, tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml")]

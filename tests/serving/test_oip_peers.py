@@ -58,8 +58,6 @@ def test_what_the_client_writes_is_read_and_what_is_answered_the_client_reads(
         answer.body, header_length=None if header is None else int(header)
     ).as_numpy("x")
     if datatype == "BYTES":
-        assert [one if isinstance(one, str) else one.decode() for one in result.flat] == [
-            *array.flat
-        ]
+        assert [it if isinstance(it, str) else it.decode() for it in result.flat] == [*array.flat]
     else:
         assert result.tobytes() == array.tobytes()

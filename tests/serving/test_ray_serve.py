@@ -196,9 +196,7 @@ def test_what_there_is_no_room_for_is_refused_and_the_rest_is_right(serve, model
 
 def test_updates_in_use_refuse_nothing_and_stay_in_their_process(serve, models, request):
     updates = request.config.getoption("--served-updates")
-    right = {
-        spec(models, name).digest[:12]: sign for name, sign in (("negation", -1), ("doubling", 2))
-    }
+    right = {spec(models, name).digest[:12]: by for name, by in (("negation", -1), ("doubling", 2))}
 
     def run(name):
         made = deployment(spec(models, name), name="m", max_queued_requests=1000)

@@ -109,9 +109,7 @@ def test_a_request_that_is_wrong_fails_alone(server, spec):
 
 def test_a_model_with_strings_does_not_load_where_the_bridge_to_numpy_does_not_work(server):
     folder = server.log.parent
-    onnx.save(
-        model_of("g (string[N,1] x) => (string[N,1] y) { y = Identity(x) }"), folder / "s.onnx"
-    )
+    onnx.save(model_of("g (string[N,1] x) => (string[N,1] y) {y = Identity(x)}"), folder / "s.onnx")
     export_triton(sk.SessionSpec.of(folder / "s.onnx", "numpy"), folder / "models", name="strings")
     status, body = server.load("strings")
     assert (status, b"SGK345" in body, b"'x' has strings" in body) == (400, True, True)

@@ -120,9 +120,7 @@ def _built(kind):
     takes |= {"nodes": (3, 4)} if "nodes" in words else {}
     if kind is Unsupported:
         takes["code"] = "dtype"
-    missing = [
-        name for name, one in words.items() if one.default is one.empty and name not in takes
-    ]
+    missing = [key for key, one in words.items() if one.default is one.empty and key not in takes]
     assert all(words[one].kind is inspect.Parameter.VAR_KEYWORD for one in missing), missing
     positional = [takes.pop(name) for name in ("code", "message", "text") if name in words]
     if kind is Unsupported:

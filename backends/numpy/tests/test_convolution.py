@@ -224,9 +224,7 @@ def _chained(body, more_inputs="", more_outputs=""):
 
 
 def _fed(model):
-    shapes = [
-        [dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in model.graph.input
-    ]
+    shapes = [[it.dim_value for it in one.type.tensor_type.shape.dim] for one in model.graph.input]
     return [floats(*shape) for shape in shapes]
 
 
@@ -242,9 +240,7 @@ def _alone(model):
     apart.CopyFrom(model)
     names = [name for node in model.graph.node for name in node.output]
     handed_out = {one.name for one in model.graph.output}
-    apart.graph.output.extend(
-        onnx.ValueInfoProto(name=name) for name in names if name not in handed_out
-    )
+    apart.graph.output.extend(onnx.ValueInfoProto(name=it) for it in names if it not in handed_out)
     return compile_model(apart)
 
 

@@ -24,9 +24,7 @@ CASES = {
 OPERATORS = [case for case in CASES.values() if case.level == 3]
 """Those that may be in one model are, as the kit has them; what is wrong there is tried alone."""
 
-BATCHES = {
-    f"{one[0].id}+{len(one) - 1}": one for one in batches(OPERATORS, lambda one: one.batch_key)
-}
+BATCHES = {f"{it[0].id}+{len(it) - 1}": it for it in batches(OPERATORS, lambda it: it.batch_key)}
 COUNTS = {"node": 1884, "simple": 23, "pytorch-converted": 82, "pytorch-operator": 35}
 GRADIENTS = ("test_gradient_of_add", "test_gradient_of_add_and_mul")
 NOT_OFFERED = {

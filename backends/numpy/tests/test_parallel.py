@@ -209,9 +209,7 @@ GRAPHS = {
 
 def _inputs(model):
     rng = np.random.default_rng(5)
-    shapes = [
-        [dim.dim_value for dim in one.type.tensor_type.shape.dim] for one in model.graph.input
-    ]
+    shapes = [[it.dim_value for it in one.type.tensor_type.shape.dim] for one in model.graph.input]
     return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 

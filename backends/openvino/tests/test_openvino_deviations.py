@@ -87,9 +87,7 @@ def test_windows_and_operators_that_openvino_computes_otherwise_are_refused(node
 ])  # fmt: skip
 def test_a_softmax_over_several_axes_is_refused(operator, attributes, opset, problem):
     shape = "2,1,1" if attributes.endswith(" ") else "2,3,4"
-    model = _untyped(
-        f"g (float[{shape}] x) => (float y) {{ y = {operator}{attributes}(x) }}", opset
-    )
+    model = _untyped(f"g (float[{shape}] x) => (float y) {{y = {operator}{attributes}(x)}}", opset)
     given = reasons(model)
     assert given == [] if not problem else problem in given[0]
 

@@ -146,9 +146,7 @@ def _written(name: str, value: Any) -> list[str]:
     lines = (line.strip() for line in (getattr(value, "__doc__", "") or "").splitlines())
     found = [re.sub(r"^\d+\. ", "", line) for line in lines if f"{name}(" in line and "->" in line]
     is_property = isinstance(value, property)
-    return sorted(
-        {_arguments(one) for one in found if one.startswith(f"{name}(") and not is_property}
-    )
+    return sorted({_arguments(it) for it in found if it.startswith(f"{name}(") and not is_property})
 
 
 def _arguments(signature: str) -> str:

@@ -174,9 +174,7 @@ def test_float8_lives_between_quantize_and_dequantize_only():
 
 
 def test_what_a_region_alone_shows_is_known_at_the_second_look():
-    graph = loaded(
-        "g (float[2,2] x) => (float y) { a = Relu(x) b = Exp(a) c = Tanh(b) y = Det(c) }"
-    )
+    graph = loaded("g (float[2,2] x) => (float y) {a = Relu(x) b = Exp(a) c = Tanh(b) y = Det(c)}")
     filters = Filters(rtx(), options(), "here")
     first, second = TensorRTProperty(filters), RetryPass(filters)
     for one in (first, second):

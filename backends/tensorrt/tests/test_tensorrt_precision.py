@@ -91,9 +91,7 @@ def test_what_a_search_found_is_named_by_outputs_and_stays_float32():
 
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
 @pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.DOUBLE])
-def test_a_model_with_inputs_of_other_floats_keeps_them_in_every_precision(
-    kind, precision, tmp_path
-):
+def test_inputs_of_other_floats_are_kept_in_every_precision(kind, precision, tmp_path):
     weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
     nodes = [
         helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
@@ -118,9 +116,7 @@ def test_a_model_with_inputs_of_other_floats_keeps_them_in_every_precision(
         op_types = session.graph.table.op_types
         operators = {op_types[node] for one in taken for node in one.nodes}
         assert operators >= {"MatMul", "Relu"}
-        types = {
-            value.name: value.type for value in (*session.get_inputs(), *session.get_outputs())
-        }
+        types = {one.name: one.type for one in (*session.get_inputs(), *session.get_outputs())}
     label = {TensorProto.BFLOAT16: "tensor(bfloat16)", TensorProto.DOUBLE: "tensor(double)"}[kind]
     assert types == {"x": label, "y": label}
 

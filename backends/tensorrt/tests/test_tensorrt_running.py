@@ -102,9 +102,7 @@ def test_float32_crosses_the_border_as_float16_if_that_is_asked_for(double, grap
 
 
 def test_shapes_computed_from_an_input_are_read_from_the_host(double):
-    opened = Opened(
-        "agraph (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }", double
-    )
+    opened = Opened("g (float[6] x, int64[2] s) => (float[a,b] y) { y = Reshape(x, s) }", double)
     given = np.zeros(2, np.int64)
     for shape in ([2, 3], [3, 2], [6, 1], [2, 3]):
         given[:] = shape  # where the former was

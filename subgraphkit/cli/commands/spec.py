@@ -30,9 +30,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _spec_of(arguments: Namespace) -> SessionSpec:
-    said = {name: getattr(arguments, name) for name in _SETTINGS} | {
-        "data_roots": arguments.data_root
-    }
+    said = {key: getattr(arguments, key) for key in _SETTINGS} | {"data_roots": arguments.data_root}
     told = {name: value for name, value in said.items() if value is not None}
     return SessionSpec.of(
         arguments.model,

@@ -223,9 +223,7 @@ class _Settling:
     """
 
     def __init__(self, nets: Nets, eligible: bytearray, levels: list[int]) -> None:
-        self.level = [
-            level if claimed else 0 for level, claimed in zip(levels, eligible, strict=True)
-        ]
+        self.level = [level if taken else 0 for level, taken in zip(levels, eligible, strict=True)]
         self.gain = 0
         self._nets = nets
         # For nets with many readers: how many of them are at each level, counted when needed.

@@ -226,9 +226,7 @@ class Merger:
     def _accept(self, first: int, second: int, met: list[int], *, backwards: bool) -> None:
         order = self._order
         met.sort(key=order.label.__getitem__)
-        sizes = [
-            len(self.successors[node]) + len(self.predecessors[node]) for node in (first, second)
-        ]
+        sizes = [len(self.successors[one]) + len(self.predecessors[one]) for one in (first, second)]
         kept, gone = (first, second) if sizes[0] >= sizes[1] else (second, first)
         # The nodes met wait for neither (or neither for them): they move out of the way.
         place, other = (first, second) if backwards else (second, first)

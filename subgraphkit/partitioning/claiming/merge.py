@@ -107,7 +107,7 @@ def divide_one(pass_: Pass, ranks: Sequence[int]) -> tuple[list[list[int]], list
     """
     graph, adjacency = pass_.graph, pass_.graph.adjacency
     inside = {graph.vertex_of[rank] for rank in ranks}
-    before, way, work = _ways_out(adjacency, inside)
+    before, way, work = _exits(adjacency, inside)
     apart = pass_.asked.claim.property.connectivity == "any"
     if not way and (apart or len(weak_components(adjacency, sorted(inside))) == 1):
         return [list(ranks)], [], work
@@ -121,9 +121,7 @@ def divide_one(pass_: Pass, ranks: Sequence[int]) -> tuple[list[list[int]], list
     return parts, [graph.ranks((vertex,))[0] for vertex in way], work
 
 
-def _ways_out(
-    adjacency: Adjacency, inside: Collection[int]
-) -> tuple[dict[int, int], list[int], int]:
+def _exits(adjacency: Adjacency, inside: Collection[int]) -> tuple[dict[int, int], list[int], int]:
     """Follow the edges that leave some vertices, up to the last of these.
 
     Returned are the vertices met, each with the one before it; a way that comes back in; and the

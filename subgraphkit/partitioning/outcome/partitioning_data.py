@@ -280,9 +280,7 @@ def cut(
     verify_regions(state, state.regions)
     ordered = state.in_run_order()
     constants = _constants_by_region(state, ordered, passes)
-    nodes = [
-        state.nodes_of(region, constants.get(index, ())) for index, region in enumerate(ordered)
-    ]
+    nodes = [state.nodes_of(region, constants.get(at, ())) for at, region in enumerate(ordered)]
     edges = boundaries(state.graph, nodes, also_wanted=state.wanted)
     claimed_by = tuple(region.claim for region in ordered)
     claims = map(passes.claims.__getitem__, claimed_by)

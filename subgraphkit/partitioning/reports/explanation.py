@@ -162,9 +162,7 @@ class Roots:
         wanted = refusal.code == "dynamic_shape"
         table = self._graph.table
         values = (*self._graph.read_by(node), *(table.outputs[node] if wanted else ()))
-        found = [
-            self._origins.get(value, _NONE) for value in values if self._is_open(value) is wanted
-        ]
+        found = [self._origins.get(one, _NONE) for one in values if self._is_open(one) is wanted]
         return _NONE.union(*found)
 
     def sizes(self, origins: _Origins) -> list[str]:

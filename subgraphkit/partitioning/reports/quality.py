@@ -173,9 +173,7 @@ def find_moves(partitioning: PartitioningData, against: PartitioningData) -> lis
     for node, backend in homes(partitioning).items():
         if before.get(node, backend) != backend:
             found.setdefault((before[node], backend), []).append(node)
-    moves = [
-        Move(*ends, tuple(nodes), partitioning.flops_of(nodes)) for ends, nodes in found.items()
-    ]
+    moves = [Move(*ends, tuple(ids), partitioning.flops_of(ids)) for ends, ids in found.items()]
     return sorted(moves, key=lambda move: (-move.flops, -len(move.nodes)))
 
 

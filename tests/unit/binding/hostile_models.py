@@ -121,9 +121,7 @@ AT_BIND: Final[dict[str, onnx.ModelProto]] = {
     "a long input": model("y = Relu(x)", f"float[2, 2, {2**63 - 1}] x"),
     "a node of many inputs": model(f"v = Relu(x) y = Sum({', '.join(['v'] * 100_000)})", X),
     "parts beyond count": model(f"y = Split<num_outputs = {HUGE}>(x)", X),
-    "a weighted window of channels": model(
-        f"y = LRN<size = {2**62 + 1}>(x)", "float[1, 1, 2, 2] x"
-    ),
+    "a weighted window of channels": model(f"y = LRN<size = {2**62 + 1}>(x)", "float[1,1,2,2] x"),
 }
 
 AT_THE_STEP: Final[dict[str, tuple[onnx.ModelProto, Feeds]]] = {

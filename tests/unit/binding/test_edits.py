@@ -122,9 +122,7 @@ def test_the_reference_of_a_check_is_the_model_as_it_was(run_pass):
 
 
 @pytest.mark.parametrize("isolate", ["none", "all"])
-def test_other_processes_and_bundles_have_what_the_pass_made_of_the_model(
-    run_pass, tmp_path, isolate
-):
+def test_other_processes_and_bundles_have_what_the_pass_made_of_it(run_pass, tmp_path, isolate):
     twice = helper.make_node("Add", ["x", "x"], ["silu"])
     run_pass(lambda graph: silus(graph, [twice]))
     with sk.InferenceSession(MODEL, "onnxruntime,numpy", isolate=isolate) as session:

@@ -73,9 +73,7 @@ def test_verify_names_the_subgraph_at_fault(new_process, install, linear):
     assert data["outputs"][0]["max_abs"] == pytest.approx(0.5, abs=1e-5)
 
 
-def test_the_command_that_bisect_ends_with_reproduces_what_it_found(
-    cli, new_process, install, tmp_path
-):
+def test_the_last_command_of_bisect_reproduces_what_it_found(cli, new_process, install, tmp_path):
     source = ROOT / "tests" / "unit" / "comparing" / "planted.py"
     install("planted", source.read_text(encoding="utf-8"))
     onnx.save(parsed(TWICE), tmp_path / "twice.onnx")
@@ -128,9 +126,7 @@ def test_bench_shows_backends_side_by_side(new_process, install, linear, tmp_pat
     assert matmul["runs"] >= 3
 
 
-def test_bench_measures_what_is_configured_and_every_backend_that_is_ready(
-    cli, linear, monkeypatch
-):
+def test_bench_measures_what_is_configured_and_each_backend_that_is_ready(cli, linear, monkeypatch):
     asked: list[object] = []
 
     def listen(model, feeds, selections, **_):

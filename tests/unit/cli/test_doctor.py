@@ -83,9 +83,7 @@ def test_doctor_shows_where_a_package_is_broken(new_process, install, variables)
     assert "ModuleNotFoundError" in data["traces"]["broken"]
 
 
-def test_a_plugin_whose_errors_are_raised_as_they_are_is_not_a_bug_of_ours(
-    new_process, install, linear
-):
+def test_a_plugin_whose_errors_are_raised_unchanged_is_no_bug_of_ours(new_process, install, linear):
     install("broken", BROKEN)
     ended = new_process(
         "plan", linear, "--backend", "broken", "--json", SUBGRAPH_RAISE_PLUGIN_ERRORS="1"
@@ -104,9 +102,7 @@ def test_a_plugin_whose_errors_are_raised_as_they_are_is_not_a_bug_of_ours(
     ("SUBGRAPH_BACKEND", "numpy@acme", "no distribution 'acme'", "Provided by"),
     ("SUBGRAPH_BLOCK", "numpy", "blocked by", "Unblock it"),
 ])  # fmt: skip
-def test_doctor_checks_what_is_selected_and_its_options(
-    cli, monkeypatch, variable, value, finding, fix
-):
+def test_doctor_checks_selection_and_options(cli, monkeypatch, variable, value, finding, fix):
     monkeypatch.setenv(variable, value)
     data = _json(cli("doctor", "numpy", "--json"), "doctor", code=1)
     (failed,) = [check for check in data["checks"] if check["status"] == "failure"]
@@ -215,9 +211,7 @@ def test_a_healthy_backend_has_really_run_something(new_process, install):
     ("error", "[SGK131] subgraph 'patient_0'", "ValueError: out of luck"),
     ("wrong", "[SGK322] backend 'patient' computes Relu wrongly: 1.0, expected 0.0", ""),
 ])  # fmt: skip
-def test_an_illness_that_only_shows_when_it_runs_is_found(
-    new_process, install, illness, finding, trace
-):
+def test_an_illness_that_shows_when_run_is_found(new_process, install, illness, finding, trace):
     install("patient", PATIENT)
     ended = new_process("doctor", "patient", "--json", "--timeout", "4", ILLNESS=illness)
     check, data = _check(ended)

@@ -54,9 +54,7 @@ def _verified(text, backend, feeds=None, **settings):
 
 
 def test_inputs_are_made_up_where_none_are_given():
-    assert sk.verify(
-        parsed("g (float[2] x) => (float[2] y) { y = Neg(x) }"), backend="numpy"
-    ).agrees
+    assert sk.verify(parsed("g (float[2] x) => (float[2] y) {y = Neg(x)}"), backend="numpy").agrees
 
 
 def test_a_right_backend_agrees():

@@ -52,9 +52,7 @@ def test_processors_are_shared_where_two_backends_have_threads(pool, *, shares):
 
 
 @pytest.mark.parametrize(("pool", "shares"), [("sleeps", False), ("spins", True)])
-def test_subgraphs_of_one_backend_share_processors_where_each_has_threads_that_spin(
-    pool, *, shares
-):
+def test_subgraphs_of_one_backend_share_processors_if_each_has_threads_that_spin(pool, *, shares):
     told: Told = []
     ends = listening(told, "a", ("Relu",), pool)
     middle = listening(told, "b", ("Neg",), "none")

@@ -29,9 +29,7 @@ def project_file(tmp_path):
 
 
 @pytest.mark.parametrize("present", list(product((False, True), repeat=len(LAYERS))))
-def test_the_first_layer_that_speaks_wins_and_is_named(
-    present, monkeypatch, project_file, user_file
-):
+def test_the_first_layer_to_speak_wins_and_is_named(present, monkeypatch, project_file, user_file):
     spoken = [layer for layer, speaks in zip(LAYERS, present, strict=True) if speaks]
     names = {layer: layer.replace(" ", "_") for layer in LAYERS}
     origins = {

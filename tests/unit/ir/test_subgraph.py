@@ -41,9 +41,7 @@ def test_the_boundary_of_a_region(text, region, inputs, outputs, constants):
 
 
 def test_a_constant_node_elsewhere_is_a_constant_here():
-    graph = bound(
-        "g (float[2] x) => (float[2] y) { c = Constant<value_float=2.0>() y = Mul(x, c) }"
-    )
+    graph = bound("g (float[2] x) => (float[2] y) {c = Constant<value_float=2.0>() y = Mul(x, c)}")
     subgraph = make_subgraph(graph, [1], "fake")
     assert subgraph.inputs == ("x",)
     assert [node.op_type for node in subgraph.members] == ["Mul"]

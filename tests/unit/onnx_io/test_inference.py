@@ -143,9 +143,7 @@ def test_a_contradiction_is_told_with_both_facts(text, shapes, facts):
         assert fact in str(refusal.value)
 
 
-def test_names_that_inference_makes_up_differ_however_many_nodes_are_looked_at_together(
-    monkeypatch,
-):
+def test_names_that_inference_makes_up_differ_however_many_nodes_are_asked_together(monkeypatch):
     monkeypatch.setattr("subgraphkit.onnx_io.inference._SLICE", 1)
     text = "g (float[4] x, float[4] z) => (a, b, c) { a = NonZero(x) b = NonZero(z) c = Relu(x) }"
     found = infer(sk.load(parsed(text)), {}, {}).types

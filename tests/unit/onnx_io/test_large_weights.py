@@ -70,9 +70,7 @@ def test_a_large_weight_is_given_back_though_a_smaller_one_is_held(tmp_path, mon
     loaded = sk.load(tmp_path / "m.onnx")
     assert loaded.taken_out == {"w", "part"}
     part = loaded.graph.constants["part"].array()
-    memory = [
-        weakref.ref(mapping_of(loaded.graph.constants[name].array())) for name in ("w", "part")
-    ]
+    memory = [weakref.ref(mapping_of(loaded.graph.constants[key].array())) for key in ("w", "part")]
     loaded.let_go()
     assert [one() is None for one in memory] == [True, False]
     np.testing.assert_array_equal(part, values[:20])

@@ -107,9 +107,7 @@ def test_the_data_has_exactly_these_keys_and_survives_json():
 
 def twice_refused():
     """Return the network divided by a backend that looks twice and says nearly always the same."""
-    first, second = (
-        described(f"fast: {operators}") for operators in ("Conv Relu", "Conv Relu Add")
-    )
+    first, second = (described(f"fast: {names}") for names in ("Conv Relu", "Conv Relu Add"))
     looks = [first.properties()[0], second.properties()[0]]
     looks[0].min_nodes, looks[1].min_nodes = 3, 2
     looks[1].name = "again"

@@ -17,9 +17,7 @@ from tests.models import parsed
 def chain(operators: Sequence[str]) -> onnx.ModelProto:
     """Return a model that applies one operator after the other."""
     nodes = (f"v{at + 1} = {name}(v{at})" for at, name in enumerate(operators))
-    return parsed(
-        f"agraph (float[2, 3] v0) => (float[2, 3] v{len(operators)}) {{{' '.join(nodes)}}}"
-    )
+    return parsed(f"g (float[2, 3] v0) => (float[2, 3] v{len(operators)}) {{{' '.join(nodes)}}}")
 
 
 CHAIN = chain(["Sigmoid"] * 4 + ["Tanh"] * 4)

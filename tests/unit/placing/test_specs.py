@@ -203,9 +203,7 @@ def test_every_setting_arrives_as_it_was_said():
     assert set(OtherSettings.__annotations__) == set(SAID)
     spec = pickle.loads(pickle.dumps(sk.SessionSpec.of("m.onnx", **SAID)))
     said, arrived = sk.config.resolve(**SAID), sk.config.resolve(**spec.settings)
-    assert {name: getattr(arrived, name) for name in SAID} == {
-        name: getattr(said, name) for name in SAID
-    }
+    assert {key: getattr(arrived, key) for key in SAID} == {key: getattr(said, key) for key in SAID}
     assert {arrived.sources[name][0] for name in SAID} == {"call"}
 
 

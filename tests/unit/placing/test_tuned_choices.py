@@ -40,9 +40,7 @@ def test_shorter_floats_take_part_within_the_error_allowed(register, tmp_path):
     assert list(options) == ["short"]
     assert [one.backend for one in sk.partition(bind(tmp_path)).subgraphs] == ["exact"]
     # what was not tuned for this error is placed as in float32
-    assert [one.backend for one in sk.partition(bind(tmp_path, max_error=0.1)).subgraphs] == [
-        "exact"
-    ]
+    assert [it.backend for it in sk.partition(bind(tmp_path, max_error=0.1)).subgraphs] == ["exact"]
     narrow = tune(bind(tmp_path, max_error=1e-6), backends=names)
     assert homes(narrow) == {"exact": 8}
     assert "more than 1e-06" in narrow.figures["out"]["short:precision=bf16"]

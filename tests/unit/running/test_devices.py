@@ -145,6 +145,23 @@ def test_an_array_on_the_device_may_be_fed_if_only_the_device_reads_it():
     assert log == [(["Remote"], None)]
 
 
+def test_a_state_stays_on_the_device_from_step_to_step():
+    log: list[Any] = []
+    model = model_of(
+        "agraph (float[2] x, float[N] p) => (float[2] y, float[M] q) { y = Abs(x) q = Neg(p) }"
+    )
+    with sk.InferenceSession(model, backend=[RemoteBackend(log), "numpy"]) as session:
+        state = sk.State(session, {"p": "q"})
+        state.reset({"p": X})
+        for _ in range(2):
+            state.run(["y"], {"x": X})
+        assert np.asarray(state.values["p"]).tolist() == X.tolist()
+    assert [entry for entry in log if entry[1] == (ON_DEVICE,)] == [
+        (["ndarray"], (ON_DEVICE,)),
+        (["Remote"], (ON_DEVICE,)),
+    ]
+
+
 def test_an_array_on_the_device_that_others_read_is_refused():
     body = "agraph (float[2] x) => (float[2] y) { a = Neg(x) y = Add(a, x) }"
     with pytest.raises(sk.errors.InputError, match="SGK145"):

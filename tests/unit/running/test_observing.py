@@ -169,9 +169,7 @@ def test_a_run_that_fails_names_the_subgraph_if_one_failed(listener):
         session.run(None, X)
     with pytest.raises(InputError):
         session.run(None, {})
-    ends = [
-        (told.run, told.subgraph, told.error) for hook, _, told in listener.heard if hook == "end"
-    ]
+    ends = [(it.run, it.subgraph, it.error) for hook, _, it in listener.heard if hook == "end"]
     assert ends[0] == (0, "bad_1", "ZeroDivisionError: a kernel divided by zero")
     assert ends[1][:2] == (1, "")
     assert ends[1][2].startswith("InputError: ")
@@ -187,7 +185,5 @@ def test_nodes_that_move_are_told_of_their_subgraph(listener):
     session = sk.InferenceSession(parsed(DIAMOND), [bad, picky], **settings)
     with pytest.warns(SubgraphkitWarning, match="divided by zero"):
         session.run(None, {"x": np.ones((2, 3), np.float32)})
-    moved = [
-        one for one in listener.about(session) if one[0] in {"unsupported", "partition", "run"}
-    ]
+    moved = [it for it in listener.about(session) if it[0] in {"unsupported", "partition", "run"}]
     assert moved == [("unsupported", "picky_2"), *[("partition", "")] * 2, ("run", "bad_1")]

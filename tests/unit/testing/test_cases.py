@@ -297,9 +297,7 @@ def test_what_was_computed_once_is_read_bit_by_bit(computed):
     assert computed == ["node"]
 
 
-def test_cases_of_other_versions_and_damaged_ones_are_computed_again(
-    computed, tmp_path, monkeypatch
-):
+def test_cases_of_other_versions_and_damaged_are_computed_again(computed, tmp_path, monkeypatch):
     official._node_cases()
     monkeypatch.setattr(official, "_VERSIONS", b"onnx 1.99.0")
     assert len(official._node_cases()) == 1

@@ -129,9 +129,7 @@ class IExecutionContext:
             return self._say(said)
         cuda.is_on(self._of._device, "an engine")
         shapes = {name: self.get_tensor_shape(name) for name in self._of._computation.outputs}
-        dynamic = [
-            name for name, shape in shapes.items() if -1 in shape or name in self._allocators
-        ]
+        dynamic = [name for name, one in shapes.items() if -1 in one or name in self._allocators]
         wrong = self._wrong_address([name for name in shapes if name not in dynamic])
         if wrong:
             return self._say(wrong)

@@ -368,9 +368,7 @@ class DoubleCuda(Events, Graphs, Pools):
     # -- inside ------------------------------------------------------------------------------
 
     def _pinned_at(self, address: int) -> int | None:
-        found = (
-            start for start, one in self._pinned.items() if start <= address < start + len(one)
-        )
+        found = (start for start, it in self._pinned.items() if start <= address < start + len(it))
         return next(found, None)
 
     def _handle(self) -> int:
