@@ -33,5 +33,5 @@ def test_random_graphs_agree_bit_for_bit_folded_and_unfolded(pytestconfig):
         (unfolded, none), (folded, some) = (results(seed, fold=fold) for fold in (False, True))
         assert (unfolded, none) == (folded, []), seed
         became += some
-    assert became.count("computed at bind") > 80
+    assert became.count("computed at bind") > 40
     assert any("branch" in one for one in became)
