@@ -118,6 +118,16 @@ def _fed_sizes(node: sk.Node) -> str:
     return FED_SIZES if any(is_fed(node, place) for place in places) else ""
 
 
+def _reshape(node: sk.Node) -> str:
+    """Look for open sizes that become several others: IREE takes what cannot be for one of them."""
+    wanted = node.constant(1)
+    if wanted is None or wanted.size < 2 or -1 in wanted:  # noqa: PLR2004 (one takes all)
+        return _fed_sizes(node)
+    copied = dict(enumerate(wanted.tolist()))
+    mixed = [dim for at, dim in enumerate(node.shape(0) or ()) if copied.get(at, 1)]
+    return "open sizes that are mixed" if sum(not isinstance(dim, int) for dim in mixed) > 1 else ""
+
+
 def _open_pads(node: sk.Node) -> str:
     pads, mode = node.attribute("pads", node.constant(1)), node.attribute("mode", "constant")
     if pads is None or min(pads, default=0) < 0:
@@ -296,7 +306,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
         _always("it does not look whether labels are in range, and reads what is there"),
     ),
-    **dict.fromkeys(("ConstantOfShape", "Range", "Reshape", "Tile"), _fed_sizes),
+    **dict.fromkeys(("ConstantOfShape", "Range", "Tile"), _fed_sizes),
     "Split": _split,
     **dict.fromkeys(("Div", "Mod"), _zero_divisors),
     **dict.fromkeys(_WITH_AXES, _axes),
@@ -313,8 +323,10 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
     "Pad": _open_pads,
     "QLinearMatMul": _matrix_stacks,
+    "QLinearConv": lambda n: "a bias, which IREE scales" if any(n.inputs[8:]) else "",
     "QuantizeLinear": lambda n: "quotients of 16 bits" if "16" in n.dtype().label else "",
     "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
+    "Reshape": _reshape,
     "Resize": _rounded_sizes,
     "ReverseSequence": _always("it cannot be compiled"),
     "MatMulInteger": _unsigned_bytes,

@@ -33,9 +33,8 @@ def round_before_limits(model: Any) -> None:
         if step is not None:
             scale = ops.constant(step)
             parts = ops.divide(op.input_value(0), scale)
-            parts.get_rt_info()["nonconvertable_divide_0"] = (
-                True  # else times what 1 / scale rounds to
-            )
+            # else times what 1 / scale rounds to
+            parts.get_rt_info()["nonconvertable_divide_0"] = True
             steps = ops.round(parts, "half_to_even")
             op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
 

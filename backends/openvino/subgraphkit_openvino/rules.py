@@ -213,10 +213,11 @@ def _split(node: Node) -> str:
 
 
 def _cast(node: Node) -> str:
-    makes_bfloat16 = node.graph.dtype(node.outputs[0]) is DataType.BFLOAT16
-    if makes_bfloat16 and node.dtype(0) is not DataType.BFLOAT16 and not rounds_to_bfloat16():
+    made, maker, before = node.graph.dtype(node.outputs[0]), node.producer(0), _cast_before(node)
+    if made is DataType.BFLOAT16 is not node.dtype(0) and not rounds_to_bfloat16():
         return "a cast to bfloat16, which OpenVINO does not round to the nearest here"
-    before = _cast_before(node)
+    if made is DataType.BOOL and maker is not None and len(maker.outputs) > 1:
+        return "a cast to bool of one of several results, which OpenVINO does not compile"
     rounds = before is not None and before.dtype(0) not in {*_HALVES, DataType.BOOL}
     if not rounds or node.dtype(0) not in _HALVES:
         return ""

@@ -52,6 +52,10 @@ def test_a_node_that_fails_to_convert_says_why():
         ("(int32[2] x) => (bool[2] y) { y = Equal(x, x) }", "int32, which OpenVINO computes in"),
         ("(string[2] x) => (string[2] y) { y = Identity(x) }", "which is not handed over"),
         (
+            "(float[4] x) => (bool[2] y) { a, b = Split<num_outputs=2>(x) y = Cast <to = 9> (a) }",
+            "one of several",
+        ),
+        (
             (
                 "(float[4] x) => (uint16[4] y) <float s = {2}, uint16 z = {9}> "
                 "{ y = QuantizeLinear(x, s, z) }"

@@ -15,7 +15,7 @@ _Limits = tuple[Sequence[int], Sequence[int]]
 
 _ALONG_AN_AXIS: Final = frozenset({"Gather", "GatherElements", "Scatter", "ScatterElements"})
 _ALONG_SEVERAL: Final = frozenset({"GatherND", "ScatterND"})
-_INDEXED: Final = _ALONG_AN_AXIS | _ALONG_SEVERAL | {"ReverseSequence", "RoiAlign"}
+_INDEXED: Final = _ALONG_AN_AXIS | _ALONG_SEVERAL | {"ReverseSequence"}
 
 
 def _find_indices(node: Node) -> tuple[str, _Limits] | None:
@@ -30,8 +30,6 @@ def _find_indices(node: Node) -> tuple[str, _Limits] | None:
     elif node.op_type in _ALONG_SEVERAL:
         indices, first = node.shape(1) or (0,), node.attribute("batch_dims", 0)
         sizes = shape[first : first + int(indices[-1] or 0)]
-    elif node.op_type == "RoiAlign":
-        place, from_the_end, sizes = 2, False, shape[:1]
     elif node.op_type == "ReverseSequence":
         from_the_end = False
         sizes = [int(shape[node.attribute("time_axis", 0)] or 0) + 1]

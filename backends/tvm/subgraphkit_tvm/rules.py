@@ -65,6 +65,8 @@ def _pool(node: Node) -> str:
     kernel = node.attribute("kernel_shape")
     sizes: Any = (node.shape() or ())[-len(kernel) :]  # all known, as of every value
     pads = node.attribute("pads", None) or (0,) * 2 * len(kernel)
+    if node.op_type == "LpPool" and node.attribute("ceil_mode", 0):
+        return "TVM takes means of what a window has inside, times what it would have"
     for axis, size in enumerate(sizes):
         padded = pads[axis] + size + pads[axis + len(kernel)]
         if kernel[axis] > padded:
@@ -96,21 +98,6 @@ def _resize(node: Node) -> str:
 def _scales_place(node: Node) -> int:
     newer = 11
     return 2 if node.op_type == "Resize" and node.opset >= newer else 1
-
-
-_HALF_PIXELS: Final = 16
-"""The operator set from which on regions are moved by half a place."""
-
-
-def _roi_align(node: Node) -> str:
-    if node.dtype() is not DataType.FLOAT:
-        return f"TVM answers in float32 for {node.dtype().label}"
-    halves = "half_pixel" if node.opset >= _HALF_PIXELS else "output_half_pixel"
-    way = node.attribute("coordinate_transformation_mode", halves)
-    if way == "half_pixel" and node.attribute("spatial_scale", 1.0) != 1:
-        return "TVM moves a region by half a place before it scales it"
-    mode = node.attribute("mode", "avg")
-    return "TVM takes the maximum of what ONNX interpolates first" if mode == "max" else ""
 
 
 def _not(node: Node) -> str:
@@ -174,6 +161,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(
         ("EyeLike", "Shape", "Size"), _always("TVM hands out the same memory in every run")
     ),
+    "Gelu": _when(lambda n: n.dtype() is DataType.FLOAT16, "TVM cancels digits of a half"),
     "GridSample": _grid_sample,
     "IsInf": _when(
         lambda n: not (n.attribute("detect_negative", 1) and n.attribute("detect_positive", 1)),
@@ -183,7 +171,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
     "Not": _not,
     "ReduceMean": _when(lambda node: not _is_float(node), "TVM answers in int64"),
-    "RoiAlign": _roi_align,
+    "RoiAlign": _always("TVM answers what memory holds for a region without a size"),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
     "Shrink": _shrink,
     "SpaceToDepth": _when(

@@ -102,9 +102,9 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given():
         (
             (
                 "(float[1,1,6,6] x, float[1,4] r) => (float[1,1,1,1] y) <int64[1] b = {0}> "
-                "{ y = RoiAlign <spatial_scale = 0.5> (x, r, b) }"
+                "{ y = RoiAlign (x, r, b) }"
             ),
-            "before it scales",
+            "without a size",
         ),
         ("(float[4] x) => (int64 y) { y = ArgMax <keepdims = 0> (x) }", "answers -1"),
         (

@@ -117,7 +117,7 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
     if node.op_type == "Resize" and attributes.get("axes"):
-        attributes["axes"] = [axis % len(node.shape(0) or ()) for axis in attributes["axes"]]
+        compute = _mend_axes(compute)
     prepare: Callable[..., Any] = _PREPARATIONS.get(node.op_type, lambda *inputs: inputs)
     if node.op_type == "GridSample":  # which has other words for its modes up to opset 19
         attributes["mode"] = _MODES.get(attributes["mode"], attributes["mode"])
@@ -136,6 +136,15 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
 
 
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
+
+
+def _mend_axes(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Count axes from the front; how many there are may be known at a run alone."""
+
+    def mended(data: Any, *others: Any, axes: Any, **options: Any) -> Any:
+        return compute(data, *others, axes=[axis % data.ndim for axis in axes], **options)
+
+    return mended
 
 
 def _mend_sampling(compute: Callable[..., Any]) -> Callable[..., Any]:
