@@ -27,7 +27,7 @@ def subject_of(backend):
 
 def findings(backend, cases=TRIED):
     subject = subject_of(backend)
-    levels = {level: cases_of_level(level, subject) for level in (1, 2)}
+    levels = {level: cases_of_level(level, subject) for level in (1, 2, 5)}
     return [carry_out(levels[int(case[1])][case], subject) for case in cases]
 
 
@@ -70,8 +70,8 @@ def test_a_profile_may_be_silent_about_what_computes_nothing_and_about_nothing_e
 
 
 def test_a_backend_that_claims_nothing_passes_nothing_and_fails_nothing():
-    found = findings(ClaimsNothing, ("L1/operator/repeated_runs", "L2/one_node"))
-    assert {one.outcome for one in found} == {Outcome.UNCLAIMED}
+    found = findings(ClaimsNothing, ("L1/operator/repeated_runs", "L5/runs/repeated"))
+    assert {(one.outcome, one.taken) for one in found} == {(Outcome.UNCLAIMED, ())}
     report = Report("idle", found)
     assert [one.result for one in report.levels] == ["nothing claimed"] * 2
     assert not report.is_passed

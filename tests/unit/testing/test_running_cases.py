@@ -62,12 +62,6 @@ def test_an_error_that_is_not_of_a_run_is_no_failed_run(monkeypatch):
     assert "the plan is confused" in finding.detail
 
 
-def test_a_backend_that_takes_nothing_is_right_in_nothing():
-    for case in ("runs/repeated", "random_graphs/0", "errors/good_run_after_a_bad_one"):
-        finding = found(case, "tests.faulty:ClaimsNothing")
-        assert (finding.outcome, finding.taken) == (Outcome.UNCLAIMED, ())
-
-
 @pytest.mark.parametrize("form", LAYOUTS)
 def test_a_form_has_the_layout_it_is_named_after_and_keeps_the_values(form):
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
