@@ -38,9 +38,7 @@ def _described(client, datatype, *, binary):
     ("datatype", "binary"),
     [*((one, True) for one in ARRAYS), *((one, False) for one in ARRAYS if one != "FP16")],
 )
-def test_what_the_client_writes_is_read_and_what_is_answered_the_client_reads(
-    client, datatype, *, binary
-):
+def test_what_the_client_writes_is_read_and_it_reads_what_is_answered(client, datatype, *, binary):
     array = ARRAYS[datatype]
     wanted = client.InferRequestedOutput("x", binary_data=binary)
     body, length = client.InferenceServerClient.generate_request_body(

@@ -246,9 +246,7 @@ def _alone(model):
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("form", FORMS)
-def test_what_follows_a_convolution_is_computed_with_it_and_comes_out_the_same(
-    form, threads, monkeypatch
-):
+def test_what_follows_a_convolution_is_computed_with_it_and_is_the_same(form, threads, monkeypatch):
     monkeypatch.setattr(parallel, "_WORTH_SHARING_NS", 0)
     monkeypatch.setattr(parallel, "thread_count", lambda: threads)
     body, steps = FORMS[form]

@@ -198,9 +198,7 @@ class _Compiler:
 
     def _in_order(self, partitions: Sequence[Partition]) -> list[Partition]:
         """Sort by what reads what; partitions as the library lists them are in no order."""
-        maker = {
-            number: place for place, p in enumerate(partitions) for number in p.ports("output")
-        }
+        maker = {number: at for at, p in enumerate(partitions) for number in p.ports("output")}
         needed = {
             place: {maker[root] for root in self._read_by(partition) if root in maker}
             for place, partition in enumerate(partitions)

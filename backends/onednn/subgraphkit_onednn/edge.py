@@ -25,9 +25,7 @@ class Edge:
 
     def dense_arrays(self, inputs: Sequence[Any]) -> list[Array]:
         """Return inputs as dense arrays, copied if need be; ValueError if not as compiled for."""
-        return [
-            _dense(value, signature) for value, signature in zip(inputs, self._inputs, strict=True)
-        ]
+        return [_dense(one, signature) for one, signature in zip(inputs, self._inputs, strict=True)]
 
     def destinations(self, read: Sequence[Array], outputs: Sequence[Any] | None) -> list[Array]:
         """Return the arrays to write to: given buffers where that is safe, new ones elsewhere."""

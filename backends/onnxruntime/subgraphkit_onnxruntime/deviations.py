@@ -215,9 +215,7 @@ def _window(node: Node) -> str:
 def _stated_size(node: Node) -> str:
     stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[_PLANE:]
     is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
-    is_less = any(
-        isinstance(old, int) and new < old for new, old in zip(stated, sizes, strict=False)
-    )
+    is_less = any(isinstance(it, int) and new < it for new, it in zip(stated, sizes, strict=False))
     if is_less or (is_same and any(node.attribute("output_padding", None) or ())):
         return "of what it makes it tells another size, and takes no buffers of the right one"
     return ""

@@ -174,27 +174,25 @@ class OnnxRuntimeOperator(SubgraphOperator):
         try:
             bound = self._bound.pop()
         except IndexError:
-            bound = _Bound(self._session, self.device)
-        ins, outs = self._types[: len(self._inputs)], self._types[len(self._inputs) :]
-        known, bind, settings = bound.known.get, bound.binding.bind_ortvalue_input, self._settings
+            bound = _Bound(self._session, self.device, self._settings, is_plain=self._all_plain)
+        known = bound.known.get
         _held = [  # what is bound lives until the run has ended
-            bound.bind(array, name, type_, settings, bind)
-            for name, array, type_ in zip(self._inputs, inputs, ins, strict=True)
+            bound.bind(array, name, type_, is_read=True)
+            for name, array, type_ in zip(self._inputs, inputs, self._types, strict=False)
             if known(name, object)() is not array
         ]
-        results, made = list(buffers), []
-        bind = bound.binding.bind_ortvalue_output
-        wanted = enumerate(zip(self._outputs, buffers, outs, strict=True))
-        for place, (name, buffer, type_) in wanted:
+        results, made, types = list(buffers), [], self._types[len(self._inputs) :]
+        for place, (name, buffer) in enumerate(zip(self._outputs, buffers, strict=True)):
             if buffer is None or buffer is ON_DEVICE:
                 # What stays is one of NumPy's types: ONNX Runtime fetches no other from a device.
-                bound.allocate(name, on_device=buffer is ON_DEVICE and is_plain(type_))
+                bound.allocate(name, on_device=buffer is ON_DEVICE and is_plain(types[place]))
                 made.append(place)
             elif known(name, object)() is not buffer:
-                results[place] = bound.bind(buffer, name, type_, settings, bind)
+                results[place] = bound.bind(buffer, name, types[place], is_read=False)
         self._session.run_with_iobinding(bound.binding, options)
+        values = bound.binding.get_outputs_as_ortvaluevector() if made else ()
         for place in made:
-            results[place] = bound.take(place, self._outputs[place], self._dtypes[place])
+            results[place] = bound.take(values[place], self._outputs[place], self._dtypes[place])
         self._bound.append(bound)
         buffers = [None if buffer is ON_DEVICE else buffer for buffer in buffers]
         return fill_buffers(self._outputs, buffers, results)
@@ -206,29 +204,31 @@ class _Bound:
     Arrays are known by weak references, so that nothing lives longer because it was bound.
     """
 
-    def __init__(self, session: Any, device: str) -> None:
+    def __init__(
+        self, session: Any, device: str, settings: SessionSettings, *, is_plain: bool
+    ) -> None:
         self.binding = onnxruntime().IOBinding(session)
-        self._device = device
+        self._device, self._settings = device, settings
         self.known: dict[str, Callable[[], Any]] = {}  # references, by name
         self._open: dict[str, bool] = {}  # what ONNX Runtime allocates, and whether on the device
+        # Arrays of the host are bound below the Python binding, whose checks were made already.
+        compiled = getattr(self.binding, "_iobinding", None) if device == HOST else None
+        self._read = getattr(compiled, "bind_input", None) if is_plain else None
 
-    def bind(
-        self,
-        array: Any,
-        name: str,
-        type_: ValueType,
-        settings: SessionSettings,
-        bind: Callable[[str, Any], None],
-    ) -> Any:
+    def bind(self, array: Any, name: str, type_: ValueType, *, is_read: bool) -> Any:
         """Bind the memory of an array; return what must live until the run has ended."""
         self.known.pop(name, None)
         self._open.pop(name, None)
+        bind = self.binding.bind_ortvalue_input if is_read else self.binding.bind_ortvalue_output
         if self._device != HOST and is_on_device(array):
-            bind(name, value_over(array, name, type_, settings))
+            bind(name, value_over(array, name, type_, self._settings))
             return array
-        value, held = as_ort_value(array)
-        bind(name, value)
-        if isinstance(array, np.ndarray) and array.flags.c_contiguous:
+        held = np.asarray(array, order="C")
+        if is_read and self._read is not None:
+            self._read(name, held)
+        else:
+            bind(name, as_ort_value(held)[0])
+        if held is array:
             self.known[name] = weakref.ref(array)
         return held
 
@@ -241,9 +241,8 @@ class _Bound:
         kind, _, number = self._device.partition(":")
         self.binding.bind_output(name, *((kind, int(number)) if on_device else ()))
 
-    def take(self, place: int, name: str, dtype: np.dtype[Any]) -> Any:
+    def take(self, made: Any, name: str, dtype: np.dtype[Any]) -> Any:
         """Return what ONNX Runtime allocated; the next run allocates anew."""
-        made = self.binding.get_outputs_as_ortvaluevector()[place]
         on_device = self._open.pop(name)
         self.allocate(name, on_device=on_device)
         return OrtArray(made, dtype) if on_device else as_array(made, dtype)

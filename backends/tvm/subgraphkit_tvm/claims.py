@@ -124,9 +124,7 @@ def _normalise(graph: onnx.GraphProto) -> dict[str, str]:
     for node in graph.node:
         node.name = node.doc_string = ""
         for values in (node.input, node.output):
-            values[:] = [
-                names.setdefault(name, f"v{len(names)}") if name else "" for name in values
-            ]
+            values[:] = [names.setdefault(one, f"v{len(names)}") if one else "" for one in values]
     for value in (*graph.input, *graph.output, *graph.initializer):
         value.name = names.setdefault(value.name, f"v{len(names)}")
         value.doc_string = ""

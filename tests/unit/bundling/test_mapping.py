@@ -119,9 +119,7 @@ def counted(monkeypatch):
     return counted
 
 
-def test_a_file_that_is_the_same_as_when_it_was_hashed_is_not_hashed_again(
-    tmp_path, counted, monkeypatch
-):
+def test_an_unchanged_file_is_not_hashed_again(tmp_path, counted, monkeypatch):
     bundle = exported(dense(), "numpy", tmp_path / "bundle")
     (file,) = bundle.glob("weights.*.bin")
     size = file.stat().st_size

@@ -58,9 +58,7 @@ def test_doctor_takes_names_and_no_selection(cli, name):
     (BROKEN, 30, "libvendor.so.4: cannot open shared object file"),
     (EXITS, 30, "[SGK320] backend 'patient' took the process down: exit status 3"),
 ])  # fmt: skip
-def test_doctor_survives_any_backend_and_numbers_the_fixes(
-    new_process, install, source, seconds, finding
-):
+def test_doctor_survives_backends_and_counts_fixes(new_process, install, source, seconds, finding):
     install("patient", source)
     # the fallback would be tried, too, and under the same limit
     ended = new_process("doctor", "patient", "--timeout", seconds, SUBGRAPH_FALLBACK="none")
@@ -239,9 +237,7 @@ def test_what_the_machine_lacks_is_mended_as_the_backend_says(new_process, insta
     ("patient?:stay=true,numpy", 0, "ok", "builds only, there is no ground; no versions named"),
     ("patient,numpy", 1, "failure", "[SGK104] it can compile and not run"),
 ], ids=["unnamed", "told to build only", "to run"])  # fmt: skip
-def test_a_backend_that_can_only_build_is_not_called_ready(
-    new_process, install, chosen, code, status, text
-):
+def test_a_backend_that_only_builds_is_not_ready(new_process, install, chosen, code, status, text):
     install("patient", PATIENT)
     variables = {"SUBGRAPH_BACKEND": chosen} if chosen else {}
     ended = new_process("doctor", "patient", "--json", ILLNESS="legless", **variables)

@@ -93,9 +93,7 @@ READ: Final = [(n, *row) for n in READERS for row in (ROWS if n == "verify" else
 
 @pytest.mark.usefixtures("misbehaving")
 @pytest.mark.parametrize(("reader", "backend", "dtype", "off", "agrees"), READ)
-def test_everybody_who_compares_gives_the_same_answer(
-    reader, backend, dtype, off, *, agrees, monkeypatch
-):
+def test_all_who_compare_give_the_same_answer(reader, backend, dtype, off, *, agrees, monkeypatch):
     monkeypatch.setenv("OFF_BY_FACTOR", str(1 + off))
     assert READERS[reader](backend, dtype, 1 + off) is agrees
 

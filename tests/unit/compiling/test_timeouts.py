@@ -107,9 +107,7 @@ class _Stuck(sk.SubgraphProperty):
 
 
 @pytest.mark.parametrize("on_compile_error", ["raise", "fallback"])
-def test_a_session_that_takes_too_long_to_compile_raises_and_never_falls_back(
-    on_compile_error, monkeypatch
-):
+def test_a_session_compiling_too_long_raises_and_never_falls_back(on_compile_error, monkeypatch):
     settings = {"timeout_s": 1.0, "on_compile_error": on_compile_error}  # NumPy has to fit in it
     backend = backend_of([_Stuck], "stuck")
     for build in ("now", "background"):

@@ -79,9 +79,7 @@ def test_auto_goes_by_what_is_kept_for_these_circumstances_alone(bound, tmp_path
     assert len(demanded.subgraphs) == len(before)
 
 
-def test_what_is_kept_is_passed_over_where_a_backend_is_gone_or_there_is_nothing_to_place(
-    bound, tmp_path
-):
+def test_what_is_kept_is_passed_over_where_a_backend_is_gone_or_none_is_to_place(bound, tmp_path):
     before = homes(bound)
     keep_placement(placed(bound, backends={"gone": {}, "numpy": {}}, nodes={}), bound.settings)
     assert homes(bind(tmp_path)) == before

@@ -256,9 +256,7 @@ def test_a_spec_from_outside_names_no_code_and_nothing_to_trust(members):
             _of_json(**members).open().close()
 
 
-def test_of_a_file_that_nobody_vouches_for_no_option_travels_that_may_name_code(
-    monkeypatch, elsewhere
-):
+def test_of_a_file_nobody_vouches_for_no_option_travels_that_may_name_code(monkeypatch, elsewhere):
     monkeypatch.delenv("SUBGRAPH_CONFIG")
     (elsewhere / "subgraphkit.toml").write_text(
         'backend = "numpy"\n[options.tensorrt]\nmodules = "evil"\nprecision = "fp16"\n'

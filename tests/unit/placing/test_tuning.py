@@ -121,9 +121,7 @@ def test_most_are_right_whoever_is_the_fallback(register, tmp_path):
     assert homes(found) == {"one": 8}
 
 
-def test_who_takes_too_long_for_a_run_is_out_even_the_one_all_are_held_to(
-    register, tmp_path, monkeypatch
-):
+def test_who_runs_for_too_long_is_out_even_the_one_all_are_held_to(register, tmp_path, monkeypatch):
     """NumPy takes seconds for a DeformConv of this size."""
     model = parsed(
         "agraph (float[1, 64, 20, 20] x) => (float[1, 64, 20, 20] y)"

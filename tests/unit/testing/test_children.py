@@ -57,9 +57,7 @@ def test_a_case_that_ends_a_shared_process_is_found_and_no_other_is_lost():
 
 
 @pytest.mark.parametrize(("load", "expected"), [(0.5, 1.0), (6.0, 3.0), (40.0, 4.0)])
-def test_limits_of_wall_time_are_longer_where_many_compete_for_the_processors(
-    monkeypatch, load, expected
-):
+def test_limits_of_wall_time_are_longer_where_many_want_processors(monkeypatch, load, expected):
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert crowd() == expected

@@ -88,7 +88,5 @@ def sized_by_data(graph: Graph) -> Iterator[str]:
         behind.update(node.outputs)
         for name in filter(None, node.outputs):
             shape = graph.shape(name)
-            if shape is None or any(
-                not isinstance(dim, int) and dim not in stated for dim in shape
-            ):
+            if shape is None or any(not isinstance(it, int) and it not in stated for it in shape):
                 yield name
