@@ -44,10 +44,7 @@ def is_own(node: Node) -> bool:
 
 def beside_foreign(choice: BackendChoice) -> dict[str, Any]:
     """Return the settings of a bind in which the foreign nodes go to the foreign backend."""
-    return {
-        "pin": {f"{DOMAIN}::{CARRY}": ForeignBackend.name},
-        "backend": [choice, ForeignBackend],
-    }
+    return {"pin": {f"{DOMAIN}::{CARRY}": ForeignBackend.name}, "backend": [choice, ForeignBackend]}
 
 
 class _Operator(SubgraphOperator):

@@ -68,10 +68,7 @@ def test_a_step_walked_after_ctrl_c_fails_as_any_other():
 STEPS: dict[str, tuple[str, Callable[[], object]]] = {
     "load": ("subgraphkit.onnx_io.model.read_graph", lambda: sk.load(parsed(MODEL))),
     "bind": ("subgraphkit.binding.bound_model.infer", lambda: sk.bind(sk.load(parsed(MODEL)))),
-    "partition": (
-        "subgraphkit.partitioning.partitioning.divide_model",
-        lambda: opened("numpy"),
-    ),
+    "partition": ("subgraphkit.partitioning.partitioning.divide_model", lambda: opened("numpy")),
     "compile": ("subgraphkit.compiling.compilation.attend", lambda: opened("numpy")),
     "plan": ("subgraphkit.planning.plans.last_uses", lambda: opened("numpy")),
 }

@@ -92,6 +92,9 @@ class IreeProperty(sk.SubgraphProperty):
         cut_off = [node.id for node in reshaping if is_fed(node, 1, inside)]
         if cut_off:  # what makes the shape is in another region
             raise sk.Unsupported(FED_SIZES, nodes=cut_off)
+        sorting = [node.id for node in subgraph.members if node.op_type == "TopK"]
+        if sorting[1:]:
+            raise sk.Unsupported("IREE mixes the indices of two TopK in one", nodes=sorting[1:])
         model = subgraph.to_model(weights="outside")
         flags = compiler_flags(context.options)
         made = the_compiler.compile(model, flags, context)

@@ -340,6 +340,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         if n.attribute("mode", "nearest") != "nearest"
         else ""
     ),
+    "LpPool": _always("it takes the strides of one axis for another"),
     "LpNormalization": _always("it makes NaN of a row of zeros"),
     "TfIdfVectorizer": _always("it counts nothing"),
     "Pow": _power,

@@ -119,17 +119,10 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
     bound = sk.bind(sk.load(onnx.parser.parse_model(text)))
     refusals = sk.partition(bound, ["iree", "numpy"]).refusals
     said = [refusals[node][0].refusal.text for node in sorted(refusals)]
-    words = (
-        "negated",
-        "orders",
-        "beyond the padding",
-        "fed",
-        "16 bits",
-        "that are open",
-        "window",
-        "bias",
-        "mixed",
-    )
+    words = [
+        *("negated", "orders", "beyond the padding", "fed", "16 bits", "that are open"),
+        *("window", "bias", "mixed"),
+    ]
     for one, word in zip(said, words, strict=True):
         assert word in one
 

@@ -66,10 +66,7 @@ class NumpySelector(SubgraphSelector):
 
 
 def compile_region(
-    subgraph: Subgraph,
-    context: BindContext[Options],
-    others: SubgraphProperty,
-    growth: list[int],
+    subgraph: Subgraph, context: BindContext[Options], others: SubgraphProperty, growth: list[int]
 ) -> NumpyOperator:
     """Compile a region; a convolution and its epilogue become one kernel.
 

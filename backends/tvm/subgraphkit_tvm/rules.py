@@ -65,8 +65,6 @@ def _pool(node: Node) -> str:
     kernel = node.attribute("kernel_shape")
     sizes: Any = (node.shape() or ())[-len(kernel) :]  # all known, as of every value
     pads = node.attribute("pads", None) or (0,) * 2 * len(kernel)
-    if node.op_type == "LpPool" and node.attribute("ceil_mode", 0):
-        return "TVM takes means of what a window has inside, times what it would have"
     for axis, size in enumerate(sizes):
         padded = pads[axis] + size + pads[axis + len(kernel)]
         if kernel[axis] > padded:
@@ -139,7 +137,7 @@ _SQUARES: Final = ("L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 
 _RULES: Final[Mapping[str, _Rule]] = {
     **{f"Reduce{name}": _reduction for name in _SQUARES},
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("AveragePool", "MaxPool"), _pool),
     **dict.fromkeys(("Cosh", "Sinh"), _always(_NO_INTRINSIC)),
     **dict.fromkeys(("Max", "Min", "ReduceMax", "ReduceMin"), _extreme),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
@@ -167,6 +165,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
         lambda n: not (n.attribute("detect_negative", 1) and n.attribute("detect_positive", 1)),
         "TVM looks for infinities of both signs",
     ),
+    "LpPool": _always("TVM divides by what a window has inside"),
     "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
     "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
     "Not": _not,

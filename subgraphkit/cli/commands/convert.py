@@ -212,11 +212,7 @@ def _calibrate(arguments: Namespace, model: Model, report: CommandReport) -> Ran
 
 
 def _over_batches(
-    what: str,
-    work: Callable[..., Any],
-    arguments: Namespace,
-    model: Model,
-    report: CommandReport,
+    what: str, work: Callable[..., Any], arguments: Namespace, model: Model, report: CommandReport
 ) -> Any:
     """Do something with what the models are compared on, on the backends that run them."""
     settings = _session_settings(arguments)

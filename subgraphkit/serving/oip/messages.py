@@ -43,9 +43,7 @@ class Message:
 
 
 def decode_request(
-    body: Any,
-    header_length: str | int | None = None,
-    pause: Callable[[], object] = lambda: None,
+    body: Any, header_length: str | int | None = None, pause: Callable[[], object] = lambda: None
 ) -> InferenceRequest:
     """Read a request.
 

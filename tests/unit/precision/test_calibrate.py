@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 import subgraphkit as sk
 from subgraphkit.backend import Progress, ProgressEvent
 from subgraphkit.errors import CallerError, SubgraphkitWarning
-from subgraphkit.precision import (
-    Histogram,
-    Range,
-    Ranges,
-    calibrate,
-    content_hash,
-    threshold_of,
-)
+from subgraphkit.precision import Histogram, Range, Ranges, calibrate, content_hash, threshold_of
 from subgraphkit.precision.calibration import BINS, check_method
 from subgraphkit.running import tapping
 from tests.models import CHAIN, parsed

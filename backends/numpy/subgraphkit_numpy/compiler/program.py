@@ -44,14 +44,7 @@ class Program:
 
     inner: Callable[..., tuple[Any, ...]]
 
-    def __init__(
-        self,
-        scope: Scope,
-        steps: list[ProgramStep],
-        text: Emitted,
-        *,
-        name: str,
-    ) -> None:
+    def __init__(self, scope: Scope, steps: list[ProgramStep], text: Emitted, *, name: str) -> None:
         self.captures = scope.captures
         self.steps = steps
         self.source = text.source

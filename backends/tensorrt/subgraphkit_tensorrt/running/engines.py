@@ -69,12 +69,7 @@ class Engines:
     """
 
     def __init__(
-        self,
-        subgraph: Subgraph,
-        library: Library,
-        context: BindContext[Options],
-        *,
-        times: bool,
+        self, subgraph: Subgraph, library: Library, context: BindContext[Options], *, times: bool
     ) -> None:
         self.subgraph = subgraph
         self.loader = Loader.of(library, context.options)
