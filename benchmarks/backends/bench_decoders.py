@@ -5,8 +5,8 @@ Usage: ``python benchmarks/backends/bench_decoders.py FILE...``
 Each file is a decoder as optimum exports it: ``past_key_values.*`` among its inputs, ``present.*``
 among its outputs. Every way writes the same number of tokens, always the best one, and all ways
 take turns. What is compared: runs with arrays, bindings that hand a result on as the next input,
-and OpenVINO with the cache as a state of its own. Weights may be drawn at random: each way has to
-write the same tokens as ONNX Runtime, or the table says after how many it differs.
+our states, and OpenVINO with the cache as a state of its own. Weights may be drawn at random: each
+way has to write the same tokens as ONNX Runtime, or the table says after how many it differs.
 """
 
 import resource
@@ -234,6 +234,23 @@ def _by_binding(opened: Callable[[Path], Any], value: Any) -> Way:
     return way
 
 
+def _by_state(opened: Callable[[Path], Any]) -> Way:
+    def way(path: Path) -> Callable[[], Step]:
+        session = opened(path).inner
+
+        def begin() -> Step:
+            state = sk.State(session, once="*.encoder.*")
+
+            def step(feeds: dict[str, Any]) -> Any:
+                return state.run(["logits"], feeds)[0]
+
+            return step
+
+        return begin
+
+    return way
+
+
 def _openvino(*, stateful: bool) -> Way:
     def way(path: Path) -> Callable[[], Step]:
         import openvino  # noqa: PLC0415 (only where it is compared)
@@ -279,10 +296,12 @@ WAYS: Final[dict[str, Way]] = {
     "ONNX Runtime, bound": _by_binding(_plain, onnxruntime.OrtValue),
     "onnxruntime": _by_runs(_ours("onnxruntime")),
     "onnxruntime, bound": _by_binding(_ours("onnxruntime"), door.OrtValue),
+    "onnxruntime, state": _by_state(_ours("onnxruntime")),
     "OpenVINO": _openvino(stateful=False),
     "OpenVINO, stateful": _openvino(stateful=True),
     "openvino": _by_runs(_ours("openvino")),
     "openvino, bound": _by_binding(_ours("openvino"), door.OrtValue),
+    "openvino, state": _by_state(_ours("openvino")),
 }
 
 if __name__ == "__main__":
