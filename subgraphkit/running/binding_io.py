@@ -13,7 +13,7 @@ import numpy.typing as npt
 from subgraphkit.errors import CallerError, InputError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.devices import HOST, DeviceBuffer, Stay, is_on_device, overlap, to_host
-from subgraphkit.running.in_place import Shared, is_same_memory
+from subgraphkit.running.in_place import Shared, is_same_memory, owner_of
 from subgraphkit.running.messages import unfit
 from subgraphkit.types import DataType, Shape, TensorType
 
@@ -43,6 +43,7 @@ class IOBinding:
         self._targets: dict[str, Any] = {}
         # Of the targets those that are memory, by name: each input is compared with them.
         self._memory: dict[str, Any] = {}
+        self._owners: set[int] = set()
         self._results: dict[str, Any] = {}
         # What is told of the targets, while they and the inputs that share their memory stay.
         self._buffers: list[Any] | None = None
@@ -143,6 +144,7 @@ class IOBinding:
         self._memory = {
             name: one for name, one in self._targets.items() if not isinstance(one, Stay | None)
         }
+        self._owners = {id(owner_of(one)) for one in self._memory.values()}
 
     def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
         """Write the output into an array of the host or of a device; see ``bind_output``."""
@@ -261,6 +263,9 @@ class IOBinding:
             raise unfit(f"output {name!r} is {type_}, which is not {what}")
 
     def _is_written(self, array: Any) -> bool:
+        owner = owner_of(array)
+        if owner is not None and self._owners.isdisjoint({id(owner), id(None)}):
+            return False  # each of two owners has memory of its own
         return any(map(partial(overlap, array), self._memory.values()))
 
     def _check_apart(self) -> None:

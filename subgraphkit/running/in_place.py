@@ -37,6 +37,13 @@ def is_same_memory(one: Any, other: Any) -> bool:
     )
 
 
+def owner_of(array: Any) -> Any:
+    """Return the array of the host that owns the memory of one; None if that is not known."""
+    while isinstance(array, np.ndarray) and not array.flags.owndata:
+        array = array.base
+    return array if isinstance(array, np.ndarray) else None
+
+
 def find_outputs_in_place(plan: Plan) -> Mapping[str, str]:
     """Return the outputs that may be written where an input is, each with the input.
 

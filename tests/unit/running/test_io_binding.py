@@ -111,6 +111,22 @@ def test_an_input_may_be_overwritten_by_an_output():
     assert [one.tolist() for one in (array, binding.get_outputs()[1])] == [[-1, -2], [0, 0]]
 
 
+@pytest.mark.parametrize("is_owned", [True, False])
+def test_an_input_that_is_a_part_of_a_buffer_is_read_before_that_is_written(is_owned):
+    session = sk.InferenceSession(parsed(TWO), [claiming(["Add"]), "numpy"])
+    array = np.array([1, 2, 3], np.float32)
+    array = array if is_owned else np.frombuffer(bytearray(array), np.float32)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", np.zeros(2, np.float32))
+    binding.bind_output("y", array[:2])
+    binding.bind_output("z")
+    session.run_with_iobinding(binding)
+    array[:] = [1, 2, 3]
+    binding.bind_cpu_input("x", array[1:])
+    session.run_with_iobinding(binding)
+    assert [array.tolist(), binding.get_outputs()[1].tolist()] == [[-2, -3, 3], [0, 0]]
+
+
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
 def test_what_is_bound_anew_between_runs_is_what_counts(backend):
     model = parsed(
