@@ -6,6 +6,7 @@ itself is not here.
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import zip_longest
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -120,12 +121,15 @@ def _fed_sizes(node: sk.Node) -> str:
 
 def _reshape(node: sk.Node) -> str:
     """Look for open sizes that become several others: IREE takes what cannot be for one of them."""
-    wanted = node.constant(1)
-    if wanted is None or wanted.size < 2 or -1 in wanted:  # noqa: PLR2004 (one takes all)
+    wanted, shape = node.constant(1), node.shape(0) or ()
+    if wanted is None or wanted.size == 1:
         return _fed_sizes(node)
-    copied = dict(enumerate(wanted.tolist()))
-    mixed = [dim for at, dim in enumerate(node.shape(0) or ()) if copied.get(at, 1)]
-    return "open sizes that are mixed" if sum(not isinstance(dim, int) for dim in mixed) > 1 else ""
+    mixed = [dim for at, dim in enumerate(shape) if at >= wanted.size or wanted[at]]
+    known = [dim for dim in mixed if isinstance(dim, int)]
+    sizes = wanted[wanted > 0].tolist()
+    stay = 1 not in sizes and prod(sizes) == prod(known)
+    works = -1 in wanted and (stay or wanted.size > len(shape))
+    return "" if works or len(mixed) <= len(known) + 1 else "open sizes that are mixed"
 
 
 def _open_pads(node: sk.Node) -> str:
@@ -312,6 +316,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(_WITH_AXES, _axes),
     "Abs": lambda n: "numbers without a sign, read with one" if n.dtype().label[0] == "u" else "",
     "AveragePool": _padded_windows,
+    "BatchNormalization": _ignoring("training_mode", 0),
     "BitShift": _wide_shifts,
     "CenterCropPad": _always("it crops by padding with less than nothing"),
     "ConvTranspose": _padded_before,
@@ -321,6 +326,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Gelu": _ignoring("approximate", "none"),
     "GridSample": _always("it reads what is beyond the edge"),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
+    "MaxPool": lambda n: "indices, counted in each channel" if any(n.outputs[1:]) else "",
     "Pad": _open_pads,
     "QLinearMatMul": _matrix_stacks,
     "QLinearConv": lambda n: "a bias, which IREE scales" if any(n.inputs[8:]) else "",
