@@ -235,7 +235,7 @@ def _unsigned_bytes(node: sk.Node) -> str:
     return "two matrices of uint8 without zero points" if both and not any(node.inputs[2:]) else ""
 
 
-def _ignoring(attribute: str, known: str) -> Callable[[sk.Node], str]:
+def _ignoring(attribute: str, known: str | int) -> Callable[[sk.Node], str]:
     """Take the one value that the importer knows; it does not look at the attribute."""
 
     def rule(node: sk.Node) -> str:
