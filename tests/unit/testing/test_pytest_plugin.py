@@ -4,7 +4,6 @@ import os
 import sys
 
 from tests.house.tree import ROOT
-from tests.ready import python_command
 from tests.scripts import run_child
 
 FAULTY = "tests.faulty"
@@ -24,7 +23,7 @@ def run_pytest(*given, folder):
     words = ("--pyargs", "subgraphkit.testing", *given)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     return run_child(
-        python_command("-m", "pytest", "-p", "no:cacheprovider", "-rsxX", *words),
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rsxX", *words],
         cwd=folder,
         env={**environment, "PYTHONPATH": f"{metadata.parent}{os.pathsep}{ROOT}", "PATH": ""},
         status=None,
