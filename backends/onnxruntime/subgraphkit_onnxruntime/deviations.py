@@ -307,6 +307,8 @@ def _resizes_few_axes(node: Node) -> bool:
     """Say whether the axes that surely change are some that ONNX Runtime interpolates along."""
     mode, before = node.attribute("mode", "nearest"), node.shape(0)
     after = node.graph.shape(node.outputs[0])
+    if mode != "nearest" and node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return False
     if mode == "nearest" or not before or after is None:
         return True
     pairs = enumerate(zip(before, after, strict=False))
