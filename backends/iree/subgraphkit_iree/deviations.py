@@ -340,6 +340,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "LRN": lambda n: "" if _are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
     "STFT": _short_time_fourier,
+    "Slice": lambda n: "steps that are fed" if any(n.inputs[4:]) and not n.is_constant(4) else "",
     "TopK": _sort_problem,
     "Upsample": lambda n: (
         "a mode other than nearest, for which IREE has coordinates of its own"
