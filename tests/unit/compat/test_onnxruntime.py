@@ -338,7 +338,7 @@ import subgraphkit.compat.onnxruntime as door
 sys.modules["onnxruntime"] = door
 import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile, OrtDevice
-from onnxruntime.capi import onnxruntime_pybind11_state as state
+import onnxruntime.capi._pybind_state as state
 
 for call, theirs in (
     (lambda: onnxruntime.InferenceSession("none.onnx"), state.NoSuchFile),
