@@ -94,7 +94,7 @@ class IreeProperty(sk.SubgraphProperty):
             raise sk.Unsupported(FED_SIZES, nodes=cut_off)
         sorting = [node.id for node in subgraph.members if node.op_type == "TopK"]
         if sorting[1:]:
-            raise sk.Unsupported("IREE mixes the indices of two TopK in one", nodes=sorting[1:])
+            raise sk.Unsupported("IREE mixes indices of two TopK in a region", nodes=sorting[1:])
         model = subgraph.to_model(weights="outside")
         flags = compiler_flags(context.options)
         made = the_compiler.compile(model, flags, context)

@@ -214,7 +214,7 @@ def _split(node: Node) -> str:
 
 def _cast(node: Node) -> str:
     made, maker, before = node.graph.dtype(node.outputs[0]), node.producer(0), _cast_before(node)
-    if made is DataType.BFLOAT16 is not node.dtype(0) and not rounds_to_bfloat16():
+    if made is DataType.BFLOAT16 and node.dtype(0) is not made and not rounds_to_bfloat16():
         return "a cast to bfloat16, which OpenVINO does not round to the nearest here"
     if made is DataType.BOOL and maker is not None and len(maker.outputs) > 1:
         return "a cast to bool of one of several results, which OpenVINO does not compile"
