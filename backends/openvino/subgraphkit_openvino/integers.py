@@ -8,7 +8,7 @@ fits as long as the whole numbers that a caller feeds have 24 bits: token ids, m
 That is checked before every run, and another backend runs what does not fit (see ``guards``).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from subgraphkit_openvino.indices import (
 )
 
 _WHOLE: Final = frozenset(one for one in DataType if one.is_native and one.numpy.kind in "iu")
+_NUMBERS: Final = frozenset(DataType) - {DataType.BOOL, DataType.STRING, DataType.UNDEFINED}
 _WIDE: Final = frozenset({DataType.INT64, DataType.UINT32, DataType.UINT64})
 _OF_16_BITS: Final = frozenset({DataType.INT16, DataType.UINT16})
 _COMPARED: Final = Refusal("dtype", "whole numbers, which OpenVINO compares in float32 here")
@@ -141,8 +142,9 @@ class WholeNumbers:
         if op_type in _QUANTISED:
             dtypes = {self._graph.dtype(name) for name in (*read, *made)}
             return _long_sum(node) if dtypes.isdisjoint(_OF_16_BITS) else _ROUNDED
-        if all(map(self._is_small, read)) and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
-            return self._judge_cast(node) if made else None
+        is_small = all(map(self._is_small, (*read, *made)))
+        if is_small and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
+            return None
         if self._steers(node) and self._is_bounded(op_type, (*read, *made)):
             self.trusting.add(node.id)
             return None
@@ -161,13 +163,13 @@ class WholeNumbers:
         """Say which of the numbers of a node are too large, or may be, if they are."""
         op_type = node.op_type
         dtypes = {self._graph.dtype(name) for name in (*read, *made)}
-        if op_type in {"Cast", "CastLike"} and self._graph.dtype(read[0]) not in _WIDE:
+        if op_type in {"Cast", "CastLike"} and node.dtype(0) in _WHOLE - _WIDE:
             dtypes.discard(DataType.INT64)
         wide = sorted(dtype.label for dtype in dtypes & _WIDE)
         if wide:
             return Refusal("dtype", f"{wide[0]} that may need more than the 31 bits OpenVINO keeps")
         if op_type in _MOVING or (op_type in _EXACT_IN_INT32 and dtypes == {DataType.INT32}):
-            return self._to_bool(node)
+            return self._judge_move(node)
         labels = ", ".join(sorted(dtype.label for dtype in dtypes))
         return Refusal("dtype", f"{labels}, which OpenVINO computes in float32 or saturates here")
 
@@ -291,18 +293,11 @@ class WholeNumbers:
         is_checked = self._graph.dtype(name) in _CHECKED
         return is_checked and limits[0] <= low and high <= limits[1]
 
-    def _judge_cast(self, node: Node) -> Refusal | None:
-        """Refuse casts that make wide numbers of numbers that may be large."""
-        if node.op_type not in {"Cast", "CastLike"} or self._small[node.outputs[0]]:
-            return None
-        dtype = self._graph.dtype(node.outputs[0])
-        if dtype not in _WIDE:
-            return None
-        return Refusal("dtype", f"{dtype.label} that may need more than the 31 bits OpenVINO keeps")
-
-    def _to_bool(self, node: Node) -> Refusal | None:
-        made = self._graph.dtype(node.outputs[0])
-        if made is not DataType.BOOL or node.dtype(0) is not DataType.INT32:
+    def _judge_move(self, node: Node) -> Refusal | None:
+        read, made = node.dtype(0), self._graph.dtype(node.outputs[0])
+        if made in _OF_16_BITS and read in _WHOLE and not np.can_cast(read.numpy, made.numpy):
+            return Refusal("dtype", "a cast to 16 bits, where OpenVINO keeps what lies beyond them")
+        if made is not DataType.BOOL or read is not DataType.INT32:
             return None
         return Refusal("dtype", "a cast to bool, of which OpenVINO makes false of the least int32")
 
@@ -310,6 +305,8 @@ class WholeNumbers:
         op_type = node.op_type
         if op_type in _COUNTING:
             return True
+        if not _NARROW.isdisjoint(map(self._graph.dtype, node.outputs)):
+            return False  # it may leave its 8 or 16 bits, and wraps around there
         if op_type in {"Cast", "CastLike"}:
             dtype = node.dtype(0)
             return dtype is DataType.BOOL or dtype in _NARROW or self._is_small(node.inputs[0])
@@ -317,24 +314,24 @@ class WholeNumbers:
             value = node.attribute("value")
             return value is None or _fits(value)
         moves = op_type in _MOVING or op_type in _EXACT_IF_SMALL
-        return moves and all(map(self._is_small, self._read(node)))
+        return moves and all(map(self._is_small, self._read(node, _NUMBERS)))
 
-    def _read(self, node: Node) -> list[str]:
-        """Return the whole inputs of a node that are no indices."""
+    def _read(self, node: Node, kinds: Container[DataType] = _WHOLE) -> list[str]:
+        """Return the inputs of a node that are whole, or of other kinds, and no indices."""
         indices = INDICES.get(node.op_type, frozenset())
         if node.op_type == "Slice":
             indices = frozenset(filter(node.is_constant, _ENDS))
         return [
             name
             for place, name in enumerate(node.inputs)
-            if place not in indices and self._graph.dtype(name) in _WHOLE
+            if place not in indices and self._graph.dtype(name) in kinds
         ]
 
     def _is_small(self, name: str) -> bool:
         if name not in self._small:
             constant = self._graph.constants.get(name)
-            whole = constant is not None and constant.type.dtype in _WHOLE
-            self._small[name] = whole and constant is not None and _fits(constant.array())
+            counts = constant is not None and constant.type.dtype in _NUMBERS
+            self._small[name] = counts and constant is not None and _fits(constant.array())
         return self._small[name]
 
 
@@ -382,4 +379,4 @@ def _long_sum(node: Node) -> Refusal | None:
 def _fits(array: Any) -> bool:
     """Say whether all numbers are exact in float32."""
     numbers = np.asarray(array)
-    return not numbers.size or (int(numbers.max()) <= _EXACT and int(numbers.min()) >= -_EXACT)
+    return not numbers.size or bool(numbers.max() <= _EXACT and numbers.min() >= -_EXACT)
