@@ -90,9 +90,8 @@ def compile_subgraph(
     """
     guard = _make_guard(subgraph, options, context.compile)
     try:
-        compiled, held = _engine_of(subgraph, options, context, imported or _model_of(subgraph))
-        counted = _counting(subgraph, options, context)
-        return OpenVINOOperator(compiled, subgraph, guard, held, counted=counted)
+        engine = _engine_of(subgraph, options, context, imported)
+        return OpenVINOOperator(engine, subgraph, guard, *_anew(subgraph, options, context))
     except Exception as error:
         raise _failure(subgraph, f"could not be compiled: {library.words(error)}") from error
 
@@ -108,7 +107,7 @@ def _engine_of(
     subgraph: Subgraph,
     options: Options,
     context: BindContext,
-    imported: tuple[Any, tuple[Any, ...]],
+    imported: tuple[Any, tuple[Any, ...]] | None = None,
     *,
     counts: bool = False,
 ) -> tuple[Any, tuple[Any, ...]]:
@@ -119,7 +118,7 @@ def _engine_of(
     settings = _settings(subgraph, options, context)
     if counts:
         settings |= {"PERF_COUNT": True, "NUM_STREAMS": 1}  # every stream has counters of its own
-    model, held = imported
+    model, held = imported or _model_of(subgraph)
     if options.device == "CPU":
         mend_reductions(model, context.kept_folder())
         for rewrite in REWRITES:
@@ -129,11 +128,10 @@ def _engine_of(
     return compiled, held
 
 
-def _counting(
-    subgraph: Subgraph, options: Options, context: BindContext
-) -> Callable[[Callable[[InnerTime], object]], CountedOperator] | None:
-    """Return what compiles a region with counters; None on devices that count in another way."""
-    return partial(_with_clock, subgraph, options, context) if options.device == "CPU" else None
+def _anew(subgraph: Subgraph, options: Options, context: BindContext) -> tuple[Any, Any]:
+    """Return what compiles a region again; and with counters, None where others count."""
+    counted = partial(_with_clock, subgraph, options, context) if options.device == "CPU" else None
+    return partial(_engine_of, subgraph, options, context), counted
 
 
 def _with_clock(
@@ -144,9 +142,9 @@ def _with_clock(
 ) -> CountedOperator:
     """Compile a region anew for an operator that records the times of its layers."""
     numbered = _model_of(subgraph, is_numbered=True)  # names of layers lead back to nodes
-    compiled, held = _engine_of(subgraph, options, context, numbered, counts=True)
+    engine = _engine_of(subgraph, options, context, numbered, counts=True)
     guard = _make_guard(subgraph, options, context.compile)
-    return CountedOperator(compiled, subgraph, guard, held, record=record)
+    return CountedOperator(engine, subgraph, guard, record)
 
 
 def restore(
@@ -160,8 +158,8 @@ def restore(
         compiled = library.core().import_model(tensor, options.device, settings)
         _check_edge(compiled, subgraph)
         guard = _make_guard(subgraph, options, context.compile)
-        counted = _counting(subgraph, options, context)
-        return OpenVINOOperator(compiled, subgraph, guard, (exported,), blob, counted)
+        how = _anew(subgraph, options, context)
+        return OpenVINOOperator((compiled, (exported,)), subgraph, guard, *how, blob)
     except Exception as error:
         raise _failure(subgraph, f"cannot be restored: {library.words(error)}") from error
 

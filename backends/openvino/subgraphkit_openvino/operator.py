@@ -34,6 +34,8 @@ _OF_VALUES: Final = re.compile(
 _INDICES: Final = frozenset({"i32", "i64", "u32", "u64"})
 """Types of whole numbers that say where or how many."""
 _Record = Callable[[InnerTime], object]
+_Engine = tuple[Any, Sequence[Any]]
+"""A compiled model, and what it refers to."""
 
 _WORTH_BINDING: Final = 1 << 15
 """Once an output had this many bytes, OpenVINO writes outputs into the arrays that are returned.
@@ -51,17 +53,16 @@ class OpenVINOOperator(SubgraphOperator):
 
     def __init__(
         self,
-        compiled: Any,
+        engine: _Engine,
         subgraph: Subgraph,
         guard: Guard,
-        held: Sequence[Any] = (),
-        stored: bytes | memoryview = b"",
+        anew: Callable[[], _Engine] | None = None,
         counted: "Callable[[_Record], CountedOperator] | None" = None,
+        stored: bytes | memoryview = b"",
     ) -> None:
-        self._counted = counted
-        self._compiled = compiled
+        self._anew, self._counted = anew, counted
+        self._compiled, self._held = compiled, _ = engine
         self._guard = guard
-        self._held = held
         self._stored = stored
         self._subgraph = subgraph
         # What InferRequest.infer does around this method of its base costs as much as a small
@@ -87,8 +88,9 @@ class OpenVINOOperator(SubgraphOperator):
         """
         if self._guard.watches and not self._guard.admits(inputs):
             return self._guard.fallback.run(inputs, outputs)
+        idle = self._idle
         try:
-            request = self._idle.pop()
+            request = idle.pop()
         except IndexError:
             request = self._compiled.create_infer_request()
         try:
@@ -104,11 +106,14 @@ class OpenVINOOperator(SubgraphOperator):
                 if any(array.nbytes >= _WORTH_BINDING for array in results):
                     self._binds = True  # for good: what was bound once is somebody else's
         except Exception as error:
+            if self._anew is not None:  # what failed once, OpenVINO (2026.4) reports from then on
+                self._compiled, self._held = self._anew()
+                self._idle = []
             if self._guard.fallback.may_help(inputs):
                 return self._guard.fallback.run_instead(self._failure_of(error), inputs, outputs)
             raise self._failure_of(error) from error
         finally:
-            self._idle.append(request)
+            idle.append(request)
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def serialize(self) -> bytes:
@@ -190,14 +195,12 @@ class OpenVINOOperator(SubgraphOperator):
 class CountedOperator(OpenVINOOperator):
     """A region whose layers OpenVINO counts; it says how long each took, and not when it began."""
 
-    def __init__(
-        self, compiled: Any, subgraph: Subgraph, guard: Guard, held: Sequence[Any], record: _Record
-    ) -> None:
-        super().__init__(compiled, subgraph, guard, held)
+    def __init__(self, engine: _Engine, subgraph: Subgraph, guard: Guard, record: _Record) -> None:
+        super().__init__(engine, subgraph, guard)
         self._plain = self._infer
         self._infer = self._infer_and_record
         self._record = record
-        self._nodes_of = _nodes_of_layers(compiled, subgraph)
+        self._nodes_of = _nodes_of_layers(engine[0], subgraph)
         self._count = 0
         self._told: dict[tuple[str, str], float] = {}
         self._lock = threading.Lock()

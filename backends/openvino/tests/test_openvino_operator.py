@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -218,3 +219,8 @@ def test_sizes_that_do_not_fit_are_an_error_however_many_threads_there_are(threa
             model(np.ones((1, 2), np.float32))
     (again,) = model(np.arange(4, dtype=np.float32)[None])
     assert (again.shape, y[0, 0]) == ((1, 8), 2)
+    halved = "g (float[B,4] x) => (float[2,2] y) <int64[2] s = {2, 2}> { y = Reshape(x, s) }"
+    model = compiled(halved, threads=threads)
+    for rows in (1, 2, 1):
+        with pytest.raises(ExecutionError) if rows == 2 else nullcontext():
+            assert model(np.ones((rows, 4), np.float32))[0].shape == (2, 2)
