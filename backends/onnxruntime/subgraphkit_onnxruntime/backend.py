@@ -32,7 +32,7 @@ from subgraphkit.onnx_io import write_value_info
 from subgraphkit.types import ValueType
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
-from subgraphkit_onnxruntime.deviations import cuts_products_off
+from subgraphkit_onnxruntime.deviations import cuts_products_off, is_fed_sum
 from subgraphkit_onnxruntime.library import (
     installed_wheels,
     is_refusal,
@@ -111,8 +111,8 @@ class OnnxRuntimeProperty(SubgraphProperty):
             if not is_refusal(error):
                 raise
             raise _refusal_of(subgraph, error) from error
-        fed = f"what is fed to subgraph {subgraph.id!r} has no elements, or fewer than a window"
-        reason = f"{fed}, which ONNX Runtime does not compute"
+        fed = f"what is fed to subgraph {subgraph.id!r} has no elements, fewer than a window"
+        reason = f"{fed}, or sums beyond 53 bits, which ONNX Runtime does not compute"
         return OnnxRuntimeOperator(
             session,
             _types(claims, subgraph.inputs),
@@ -122,6 +122,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
             facts=_facts(session, subgraph, settings, profiling=bool(prefix)),
             profiled=partial(ProfiledOperator, partial(self._open, subgraph, context), subgraph),
             fallback=RegionFallback(subgraph, context.compile, reason),
+            summed=[one.inputs[0] for one in subgraph.members if is_fed_sum(one)],
         )
 
     def _session(
@@ -208,7 +209,7 @@ class OnnxRuntimeBackend(Backend[Options]):
         """
         values = peak_of_values(subgraph, overwrites=is_elementwise)
         held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
-        opening = constant_bytes(subgraph, _is_filter) * 3 // 2
+        opening = constant_bytes(subgraph, lambda n, at: at == 1 and n.op_type == "Conv") * 3 // 2
         keeps = self.option_values.arena
         work = values.bytes * (3 if keeps else 1)
         return Footprint(held, opening, values, work, keeps_work=keeps, library=_LIBRARY)
@@ -305,7 +306,3 @@ def assigned_nodes(session: Any) -> dict[str, int]:
     for group in recorded():
         counts[group.ep_name] = counts.get(group.ep_name, 0) + len(group.get_nodes())
     return counts
-
-
-def _is_filter(node: Node, place: int) -> bool:
-    return place == 1 and node.op_type == "Conv"

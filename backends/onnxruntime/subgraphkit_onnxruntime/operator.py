@@ -45,6 +45,9 @@ _IN_PLACE: Final = frozenset(
 )
 """Operators whose kernels copy nothing where input and output are the same memory."""
 
+_EXACT: Final = 1 << 53
+"""Whole numbers up to here are exact in double precision."""
+
 _Record = Callable[[InnerTime], object]
 
 
@@ -70,6 +73,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         facts: Mapping[str, Any],
         profiled: Callable[[_Record], SubgraphOperator],
         fallback: RegionFallback,
+        summed: Sequence[str] = (),
     ) -> None:
         self._profiled = profiled
         self._fallback = fallback
@@ -78,6 +82,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._weights = weights
         self._facts = facts
         self._inputs = tuple(inputs)
+        self._summed = tuple(map(self._inputs.index, summed))
         self._outputs = list(outputs)
         self._dtypes = tuple(map(_dtype, outputs.values()))
         self._strings = tuple(
@@ -107,7 +112,8 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, options: Any = None
     ) -> Sequence[Any]:
         is_empty = self._ends_on_nothing and not all(getattr(one, "size", 1) for one in inputs)
-        if is_empty or self._fallback.falls_short(inputs):
+        is_rounded = self._summed and any(_rounds(inputs[at]) for at in self._summed)
+        if is_empty or is_rounded or self._fallback.falls_short(inputs):
             return self._fallback.run(inputs, outputs)
         if self._strings:
             inputs = self._with_text(inputs)
@@ -252,6 +258,14 @@ def _quickest_run(session: Any) -> Callable[..., list[Any]]:
     """Return the compiled ``run`` below the Python one, whose checks the bind has made already."""
     run: Callable[..., list[Any]] = getattr(getattr(session, "_sess", None), "run", session.run)
     return run
+
+
+def _rounds(summed: Any) -> bool:
+    """Say whether sums of what is fed may be more than double precision is exact to."""
+    array = np.asarray(summed)
+    if not array.size or int(array.view(np.uint64).max()) * array.size <= _EXACT:
+        return False  # the most frequent case, by one look: what is negative is large as uint64
+    return max(-int(array.min()), int(array.max())) * array.size > _EXACT
 
 
 def _raise_closed(*_: Any) -> list[Any]:

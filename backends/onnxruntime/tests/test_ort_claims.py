@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed, refusals
-from subgraphkit.errors import ExecutionError
+from subgraphkit.errors import ExecutionError, SubgraphkitWarning
 from subgraphkit_onnxruntime import claims
 
 CHAIN = "g (float[N, 4] x) => (float[N, 4] y) { a = Relu(x) b = Exp(a) y = Neg(b) }"
@@ -123,7 +123,16 @@ def test_what_deviates_from_onnx_is_refused_and_right_on_the_next_backend():
         assert homes(session) == [("numpy", (0,))]
 
 
-@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceL1", "ReduceProd"])
+def test_fed_int64_is_summed_where_double_precision_is_exact_and_elsewhere_if_not():
+    text = "g (int64[2] x) => (int64 y) <int64[1] a = {0}> { y = ReduceSum<keepdims=0>(x, a) }"
+    with open_ort(parsed(text, opset=18)) as session:
+        assert not refusals(session)
+        assert session.run(None, {"x": np.array([-5, 7])}) == [2]
+        with pytest.warns(SubgraphkitWarning, match="53 bits"):
+            assert session.run(None, {"x": np.array([2**60 + 1, 1])}) == [2**60 + 2]
+
+
+@pytest.mark.parametrize("operator", ["ReduceL1", "ReduceProd"])
 def test_sums_of_int64_are_exact_on_the_next_backend(operator):
     text = "g (int64[2] x) => (int64 y) <int64[1] a = {0}> { y = %s<keepdims=0>(x, a) }"
     with open_ort(parsed(text % operator, opset=18)) as session:
