@@ -47,7 +47,7 @@ def _open_repeats(node: sk.Node) -> str:
         if wanted is None:
             return "a shape that is fed; IREE says ahead which axes are repeated"
     if "MatMul" in node.op_type:
-        if 0 in (node.shape(1) or ())[-2:]:
+        if _has_none(node):
             return "a factor of nothing, by which IREE's compiler divides"
         shapes = [shape[:-2] for shape in shapes if shape and len(shape) > 1]
     for dims in zip_longest(*(reversed(shape) for shape in shapes if shape), fillvalue=1):
@@ -55,6 +55,10 @@ def _open_repeats(node: sk.Node) -> str:
         if len(sizes) > 1 and (len(set(sizes)) > 1 or None in sizes):
             return "sizes of which one may be 1 at a run; IREE says ahead which are repeated"
     return ""
+
+
+def _has_none(node: sk.Node) -> bool:
+    return 0 in (*(node.shape(0) or ()), *(node.shape(1) or ()))
 
 
 def _indices(node: sk.Node) -> str:
@@ -127,8 +131,8 @@ def _reshape(node: sk.Node) -> str:
     mixed = [dim for at, dim in enumerate(shape) if at >= wanted.size or wanted[at]]
     known = [dim for dim in mixed if isinstance(dim, int)]
     sizes = wanted[wanted > 0].tolist()
-    stay = 1 not in sizes and prod(sizes) == prod(known)
-    works = -1 in wanted and (stay or wanted.size > len(shape))
+    fits = prod(sizes) == prod(known) or wanted.size > len(shape)
+    works = -1 in wanted and 1 not in sizes and fits
     return "" if works or len(mixed) <= len(known) + 1 else "open sizes that are mixed"
 
 
@@ -146,18 +150,24 @@ def _open_pads(node: sk.Node) -> str:
 
 
 def _rounded_sizes(node: sk.Node) -> str:
-    """Look for sizes that are rounded, of which the importer forgets what was rounded."""
+    """Look for sizes that are rounded, of which the importer forgets what was rounded.
+
+    Open ones that are resized, of a batch or channels, it takes for the new ones.
+    """
     data, wanted = node.shape(0), node.constant(3)
     scales = node.constant(len(node.inputs[:3]) - 1)
+    resized = "a batch or channels that are resized"
     if wanted is not None and wanted.size:
-        return ""
+        return "" if all(isinstance(dim, int) for dim in (data or (None,))[:2]) else resized
     if scales is None or data is None or len(scales) != len(data):
         return "scales or sizes that are fed, or not of all axes"
     mode = node.attribute("coordinate_transformation_mode")
     sizes = [dim if isinstance(dim, int) else 1 for dim in data]
     minds = mode in {"align_corners", "half_pixel_symmetric"}
     rounded = minds and (np.multiply(sizes, scales) % 1).any()
-    return f"coordinates by {mode}, and sizes that are rounded" if rounded else ""
+    if rounded:
+        return f"coordinates by {mode}, and sizes that are rounded"
+    return resized if (scales[:2] != 1).any() else ""
 
 
 _EXPONENTS: Final = frozenset(range(6))
@@ -221,8 +231,7 @@ def _matrix_stacks(node: sk.Node) -> str:
 
 def _hardmax(node: sk.Node) -> str:
     is_last = node.attribute("axis", 1) == len(node.shape(0) or ()) - 1
-    is_one = is_last or node.opset >= _OF_ONE_AXIS
-    return "" if is_one else "the largest of several axes together"
+    return "" if is_last or node.opset >= _OF_ONE_AXIS else "the largest of several axes together"
 
 
 _OF_ONE_AXIS: Final = 13
@@ -247,6 +256,8 @@ def _ignoring(attribute: str, known: str | int) -> Callable[[sk.Node], str]:
 
 def _padded_windows(node: sk.Node) -> str:
     """Look whether a window may reach beyond the padding, by which IREE divides as well."""
+    if max(node.attribute("kernel_shape")) == 1 and _steps(node) > 1:
+        return "windows of one element, beside which it leaves what is before them unwritten"
     counts = node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0)
     return "windows beyond the padding that is counted" if counts else ""
 
@@ -277,8 +288,12 @@ def _padded_before(node: sk.Node) -> str:
     while maker is not None and maker.op_type == "Identity":
         maker = maker.producer(0)
     is_padded = maker is not None and maker.op_type == "Pad"
-    wrong = is_padded and max(node.attribute("strides", (1,))) > 1
+    wrong = is_padded and _steps(node) > 1
     return "padding in front of strides, with which IREE takes other places" if wrong else ""
+
+
+def _steps(node: sk.Node) -> int:
+    return max(node.attribute("strides", (1,)))
 
 
 def _short_time_fourier(node: sk.Node) -> str:
@@ -319,6 +334,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "BatchNormalization": _ignoring("training_mode", 0),
     "BitShift": _wide_shifts,
     "CenterCropPad": _always("it crops by padding with less than nothing"),
+    "Conv": lambda n: "" if _are_fixed(n, 1) or _steps(n) == 1 else "open filters, moved by steps",
     "ConvTranspose": _padded_before,
     "Det": _always("it makes NaN of matrices that want rows exchanged"),
     "Dropout": _training,
@@ -336,7 +352,9 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Resize": _rounded_sizes,
     "ReverseSequence": _always("it cannot be compiled"),
     "MatMulInteger": _unsigned_bytes,
-    "Gemm": lambda n: "" if _are_fixed(n, 2) else "a summand of open size, which may be repeated",
+    "Gemm": lambda n: (
+        "" if _are_fixed(n, 2) and not _has_none(n) else "an open summand, or factors of nothing"
+    ),
     "LRN": lambda n: "" if _are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
     "STFT": _short_time_fourier,

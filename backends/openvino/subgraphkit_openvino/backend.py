@@ -172,7 +172,8 @@ class OpenVINOBackend(Backend[Options]):
         )
         scaled = scaled_weights(subgraph)
         held = constant_bytes(subgraph, lambda node, place: node.inputs[place] in scaled)
-        held += constant_bytes(subgraph, _is_packed) + len(subgraph.members) * _CODE_OF_A_NODE
+        held += constant_bytes(subgraph, lambda node, at: at != 0 or node.op_type != "Gather")
+        held += len(subgraph.members) * _CODE_OF_A_NODE
         return Footprint(held, _CONVERTING, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
     def deserialize(
@@ -184,7 +185,3 @@ class OpenVINOBackend(Backend[Options]):
 
 def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:
     return ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)
-
-
-def _is_packed(node: Node, place: int) -> bool:
-    return not (place == 0 and node.op_type == "Gather")

@@ -145,7 +145,9 @@ class WholeNumbers:
         is_small = all(map(self._is_small, (*read, *made)))
         if is_small and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
             return None
-        if self._steers(node) and self._is_bounded(op_type, (*read, *made)):
+        # What only says where to look and what to mask is small; what a caller gets back is data.
+        steers = self._leaving.isdisjoint(node.outputs)
+        if steers and self._is_bounded(op_type, (*read, *made)):
             self.trusting.add(node.id)
             return None
         return self._misfit(node, read, made)
@@ -270,13 +272,6 @@ class WholeNumbers:
             if maker is not None and maker.op_type in _MOVING | _EXACT_IN_INT32 | {"CumSum"}:
                 waiting += self._read(maker)
         return True
-
-    def _steers(self, node: Node) -> bool:
-        """Say whether what a node makes only says where to look and what to mask.
-
-        Numbers that a caller gets back are data, and more likely to be large.
-        """
-        return self._leaving.isdisjoint(node.outputs)
 
     def _is_bounded(self, op_type: str, names: Iterable[str]) -> bool:
         """Say whether the numbers that a node reads and makes fit what it computes in."""

@@ -161,7 +161,7 @@ class OpenVINOOperator(SubgraphOperator):
             array: Any = None
             if result.shape is not None:
                 array = outputs[place] if outputs is not None else None
-                if not result.can_be(array) or _overlaps(array, inputs):
+                if not result.can_be(array) or any(np.may_share_memory(array, x) for x in inputs):
                     array = empty(result.shape, result.dtype)
             tensor = result.new_tensor() if array is None else tensor_over(array)
             request.set_output_tensor(place, tensor)
@@ -333,10 +333,6 @@ def open_seal(blob: bytes | memoryview) -> memoryview:
     if crc32(exported) != checksum:
         raise ValueError("its checksum does not match its content")
     return exported
-
-
-def _overlaps(buffer: Any, inputs: Sequence[Any]) -> bool:
-    return any(np.may_share_memory(buffer, array) for array in inputs)
 
 
 def _type_name(type_: Any) -> str:

@@ -117,12 +117,10 @@ class DeviceArray:
             raise AttributeError(f"__cuda_array_interface__ has no element type for {self.dtype}")
         self._order(self.stream)
         self.block.streams.add(_LEGACY)  # nobody says where it will be read
+        described = {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "strides": None}
         return {
-            "version": 3,
-            "shape": self.shape,
-            "typestr": self.dtype.str,
+            **described,
             "data": (self.address, False),
-            "strides": None,
             "stream": self.stream or _DEFAULT_STREAM,
         }
 

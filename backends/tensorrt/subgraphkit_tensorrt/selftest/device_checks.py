@@ -75,14 +75,8 @@ class _Lent:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "version": 3,
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self.address, False),
-            "strides": None,
-            "stream": self.stream,
-        }
+        described = {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "strides": None}
+        return {**described, "data": (self.address, False), "stream": self.stream}
 
     def read(self) -> Any:
         """Read it, in the order of its stream."""
