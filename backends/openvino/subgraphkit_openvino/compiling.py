@@ -170,7 +170,7 @@ def _check_edge(compiled: Any, subgraph: Subgraph) -> None:
         ("inputs", compiled.inputs, subgraph.input_types),
         ("outputs", compiled.outputs, subgraph.output_types),
     ):
-        found = [port.element_type.get_type_name() for port in ports]
+        found = [port.element_type.get_type_name() for port in ports[: len(types)]]
         expected = [ELEMENT_TYPES[type_.dtype] for type_ in types if isinstance(type_, TensorType)]
         if found != expected:
             raise ValueError(f"its {kind} are {found}, expected {expected}")

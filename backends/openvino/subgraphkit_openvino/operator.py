@@ -101,7 +101,7 @@ class OpenVINOOperator(SubgraphOperator):
                 made = self._infer(request, feeds, False, False)  # noqa: FBT003 (by position only)
                 results = [
                     result.as_declared(array)
-                    for result, array in zip(self._results, made.values(), strict=True)
+                    for result, array in zip(self._results, made.values(), strict=False)
                 ]
                 if any(array.nbytes >= _WORTH_BINDING for array in results):
                     self._binds = True  # for good: what was bound once is somebody else's

@@ -204,6 +204,16 @@ def turn_axes_apart(model: Any) -> None:
         op.input(0).replace_source_output(ops.prelu(op.input_value(0), slope).output(0))
 
 
+def hand_out_branches(model: Any) -> None:
+    """Make what branches make an output too, at the end of all, if its size is open.
+
+    OpenVINO (2026.4) makes room for what comes later while that is not read yet, in its place.
+    """
+    result = library.runtime().opset13.result
+    made = [out for op in model.get_ops() if op.get_type_name() == "If" for out in op.outputs()]
+    model.add_results([result(out) for out in made if out.get_partial_shape().is_dynamic])
+
+
 def _source(op: Any) -> str:
     """Return the name of what the first input of an operation is made of, back to the last one."""
     maker = op.input_value(0).get_node()
@@ -215,5 +225,6 @@ def _source(op: Any) -> str:
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
     cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, turn_axes_apart,
+    hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

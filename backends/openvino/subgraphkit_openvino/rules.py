@@ -94,9 +94,7 @@ def _types(node: Node) -> Refusal | None:
         if type_.dtype not in ELEMENT_TYPES:
             return Refusal("dtype", f"{name!r} is {type_.dtype.label}, which is not handed over")
         if node.bodies and type_.dtype in _HALVES:
-            return Refusal(
-                "dtype", f"{name!r} has 16 bits, of which OpenVINO's first run makes anything"
-            )
+            return Refusal("dtype", f"{name!r} has 16 bits: OpenVINO's first run makes anything")
         if type_.shape is None:
             return Refusal("dynamic_shape", f"the rank of {name!r} is not known before running")
     return _empty(node)

@@ -207,11 +207,8 @@ def test_a_stored_operator_is_restored_for_the_setting_threads_and_its_neighbour
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_sizes_that_do_not_fit_are_an_error_however_many_threads_there_are(threads):
-    model = compiled(
-        "g (float[B,N] x) => (float[B,M] y) <int64[4] p = {0, 2, 0, 2}> "
-        '{ y = Pad<mode="reflect">(x, p) }',
-        threads=threads,
-    )
+    pads = '<int64[4] p = {0, 2, 0, 2}> { y = Pad<mode="reflect">(x, p) }'
+    model = compiled(f"g (float[B,N] x) => (float[B,M] y) {pads}", threads=threads)
     (y,) = model(np.arange(3, dtype=np.float32)[None])
     assert y.tolist() == [[2, 1, 0, 1, 2, 1, 0]]
     for _ in range(2):
