@@ -69,8 +69,7 @@ class Tuning(Paged):
     @property
     def gain(self) -> float:
         """The part of the best single backend's time that is saved; 0 if that is the placement."""
-        median: float = self.figures["ratio"][0]
-        return 1 - median
+        return 1 - float(self.figures["ratio"][0])
 
     def report(self, *, width: int | None = None) -> str:
         """Return measurements and decision, for people.
@@ -128,8 +127,7 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
 
 def _reference(figures: Mapping[str, Any]) -> str:
     """Return the label of what all others are compared with."""
-    present: str = figures["present"] or figures["single"]
-    return present
+    return str(figures["present"] or figures["single"])
 
 
 def _answer(figures: Mapping[str, Any]) -> Iterator[str]:

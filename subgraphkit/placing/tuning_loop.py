@@ -3,8 +3,8 @@
 What regions gain one by one does not add up, because fusion across the cuts is lost and noise is
 chosen for gain. So the choice made from the times of regions is only a proposal: each composition
 runs as a whole against the best single backend, turn by turn, and what measures best is kept. The
-present choice and plain ONNX Runtime are in the last comparison, and what is not surely better by
-3 % does not take the place of the present choice.
+present choice and plain ONNX Runtime are in the last comparison, and what is not better by 3 % does
+not take the place of the present choice; nor does what is not surely better, where that was tuned.
 """
 
 import math
@@ -81,6 +81,7 @@ class TuningLoop:
         self._takes: dict[str, frozenset[int]] = {}
         self._compositions = Compositions(run, self._takes)
         self._present: Candidate | None = None
+        self._tuned: Candidate | None = None  # the present choice, unless it is predicted
         self._single: Candidate | None = None
         self._best: Candidate | None = None
         self._complete = True
@@ -123,9 +124,10 @@ class TuningLoop:
         self._close(one for one in self._alone.values() if one not in self._near)
 
     def _prefer(self, several: Sequence[Candidate]) -> Candidate:
-        """Return the quickest, or the first that is not surely slower by 3 %.
+        """Return the quickest, or the first that is not slower by 3 %.
 
-        So a second tuning chooses the same. The present choice comes first, then ONNX Runtime.
+        The present choice comes first, then ONNX Runtime. Where it was tuned, another has to be
+        surely faster, so that a second tuning chooses the same.
         """
         best = min(several, key=_MEDIAN)
         ahead = (self._present, self._lasting.get(_USUAL))
@@ -133,7 +135,8 @@ class TuningLoop:
             if one.failed:
                 continue
             found = ratio(best.turns, one.turns)
-            if found.median >= WORTH or (len(one.turns) >= _LEAST_TURNS and found.high >= 1):
+            is_known = one is self._tuned and len(one.turns) >= _LEAST_TURNS
+            if found.median >= WORTH or (is_known and found.high >= 1):
                 return one
         return best
 
@@ -181,7 +184,7 @@ class TuningLoop:
             self._run.tell("opening", 0, None, "the present choice")
             bound = self._run.max_error if shorter else 0.0
             alone = self._run.open(label, now, max_error=bound)
-        self._present = alone
+        self._present, self._tuned = alone, alone if now.figures else None
         if alone is not None:
             self._lasting["now"] = alone
 
@@ -309,12 +312,14 @@ class TuningLoop:
         last = {one: one.turns[starts[one] :] for one in several}
         for rival in filter(None, (single if best is not single else None, self._rival())):
             found = ratio(last[best], last[rival])
-            is_near = found.high >= 1 or found.median > WORTH
+            is_unsure = found.high >= 1 and rival in {single, self._tuned}
+            is_near = is_unsure or found.median > WORTH
             if rival is not best and is_near and not rival.failed:
                 best = rival
         usual = self._lasting.get(_USUAL)
-        if usual is not None and not usual.failed and _is_faster(last[usual], last[best]):
-            best = usual
+        if usual is not None and not usual.failed:
+            found = ratio(last[usual], last[best])
+            best = usual if found.high < 1 and found.median < WORTH else best
         self._best = best
         self._versus = {one.label: ratio(last[one], last[best]) for one in several if last[one]}
         against = self._present if self._present is not None else single
@@ -376,8 +381,3 @@ class TuningLoop:
             "error": one.error,
             "subgraphs": len(one.partitioning.subgraphs),
         }
-
-
-def _is_faster(turns: Sequence[float], others: Sequence[float]) -> bool:
-    found = ratio(turns, others)
-    return found.high < 1 and found.median < WORTH

@@ -284,6 +284,8 @@ def _split(node: sk.Node) -> str:
 
 
 def _padded_before(node: sk.Node) -> str:
+    if "SAME" in node.attribute("auto_pad", ""):
+        return "padding to the same size, which IREE takes otherwise where steps are wide"
     maker = node.producer(0)
     while maker is not None and maker.op_type == "Identity":
         maker = maker.producer(0)
@@ -329,6 +331,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Split": _split,
     **dict.fromkeys(("Div", "Mod"), _zero_divisors),
     **dict.fromkeys(_WITH_AXES, _axes),
+    "ReduceL2": lambda n: _shortened(n) or _axes(n),
     "Abs": lambda n: "numbers without a sign, read with one" if n.dtype().label[0] == "u" else "",
     "AveragePool": _padded_windows,
     "BatchNormalization": _ignoring("training_mode", 0),
