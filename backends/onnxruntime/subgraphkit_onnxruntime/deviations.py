@@ -8,6 +8,7 @@ behind this one runs them.
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import ge
 from typing import Any, Final
 
 import numpy as np
@@ -128,9 +129,8 @@ def _attention(node: Node) -> str:
 
 
 def _training(node: Node) -> str:
-    if node.attribute("training_mode", 0):
-        return "running means and variances are written over what was fed"
-    return ""
+    told = "running means and variances are written over what was fed"
+    return told if node.attribute("training_mode", 0) else ""
 
 
 def _cast(node: Node) -> str:
@@ -141,21 +141,17 @@ def _cast(node: Node) -> str:
 
 
 def _conv_integer(node: Node) -> str:
-    if problem := _window(node):
-        return problem
     if node.dtype(0).label == "int8" and node.dtype(1).label == "uint8" and cuts_products_off():
         return "int8 by filters of uint8 is cut off at 16 bits on this processor"
     return "zero points of weights must be one scalar" if _is_vector(node, 3) else ""
 
 
 def _dequantize(node: Node) -> str:
-    if node.is_constant(0):
-        return ""
-    if _is_unsigned_to_it(node, node.inputs[0]):
+    is_stored = node.is_constant(0)
+    if not is_stored and _is_unsigned_to_it(node, node.inputs[0]):
         return _NO_ZERO_POINT
-    if not _is_vector(node, 1):
-        return ""
-    return "scales along an axis of what is computed, which the operators it fuses do not take"
+    told = "scales along an axis of what is computed, which the operators it fuses do not take"
+    return told if _is_vector(node, 1) and not is_stored else ""
 
 
 def is_fed_sum(node: Node) -> bool:
@@ -223,9 +219,11 @@ def _stated_size(node: Node) -> str:
     stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[_PLANE:]
     is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
     is_less = any(isinstance(it, int) and new < it for new, it in zip(stated, sizes, strict=False))
-    if is_less or (is_same and any(node.attribute("output_padding", None) or ())):
+    added = node.attribute("output_padding", None) or ()
+    if is_less or (is_same and any(added)):
         return "of what it makes it tells another size, and takes no buffers of the right one"
-    return ""
+    is_long = any(map(ge, added, node.attribute("strides", None) or (1,) * len(added)))
+    return "a run fails if output_padding is no less than the strides" if is_long else ""
 
 
 def _reduce_bool(node: Node) -> str:
@@ -370,7 +368,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Conv": _window,
-    "ConvInteger": _conv_integer,
+    "ConvInteger": lambda node: _window(node) or _conv_integer(node),
     "ConvTranspose": _stated_size,
     "DequantizeLinear": _dequantize,
     "Div": _division,

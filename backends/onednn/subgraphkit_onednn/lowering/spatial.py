@@ -15,30 +15,31 @@ from subgraphkit_onednn.lowering.draft import (
 
 _LEAST_AXES: Final = 3
 _MOST_AXES: Final = 5
+_Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
     """One entry per spatial axis in each."""
 
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    pads_begin: tuple[int, ...]
-    pads_end: tuple[int, ...]
+    kernel: _Sizes
+    strides: _Sizes
+    dilations: _Sizes
+    pads_begin: _Sizes
+    pads_end: _Sizes
 
     @property
-    def reach(self) -> tuple[int, ...]:
+    def reach(self) -> _Sizes:
         """Lengths of the window with its gaps."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
 
-def is_spatial(dims: tuple[int, ...]) -> bool:
+def is_spatial(dims: _Sizes) -> bool:
     """Say whether there are one to three axes after batch and channels."""
     return _LEAST_AXES <= len(dims) <= _MOST_AXES
 
 
-def _as_stated(node: Node, kernel: tuple[int, ...]) -> Windows:
+def _as_stated(node: Node, kernel: _Sizes) -> Windows:
     """Return the geometry as the attributes of a node state it."""
     rank = len(kernel)
     pads = tuple(node.attribute("pads", None) or (0,) * 2 * rank)
@@ -54,9 +55,7 @@ def _with_padding(stated: Windows, begin: list[int], end: list[int]) -> Windows:
     return replace(stated, pads_begin=tuple(begin), pads_end=tuple(end))
 
 
-def _windows(
-    node: Node, kernel: tuple[int, ...], source: tuple[int, ...], result: tuple[int, ...]
-) -> Windows:
+def _windows(node: Node, kernel: _Sizes, source: _Sizes, result: _Sizes) -> Windows:
     """Read the geometry of a convolution or a pool, and settle its padding from what it makes."""
     stated, auto = _as_stated(node, kernel), node.attribute("auto_pad", "NOTSET")
     require(min(*stated.pads_begin, *stated.pads_end) >= 0, "attribute", "padding is negative")
@@ -88,6 +87,10 @@ def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     _require_channels(x.dims[1] == w.dims[0])
     added = tuple(node.attribute("output_padding", None) or (0,) * (len(x.dims) - 2))
     windows = _transposed_windows(node, w.dims[2:], x.dims[2:], y.dims[2:], added)
+    ends = any(more >= step for more, step in zip(added, windows.strides, strict=True))
+    require(
+        not ends, "attribute", "oneDNN ends the process if output_padding is no less than strides"
+    )
     inputs = [x, w, *_bias(draft, node, w.dims[1] * groups)]
     more = {"output_padding": added, **_geometry(windows)}
     draft.add("conv_transpose", inputs, y, weights_format="IOX", groups=groups, **more)
@@ -106,11 +109,7 @@ def _require_channels(fits: bool) -> None:  # noqa: FBT001 (reads as an assertio
 
 
 def _transposed_windows(
-    node: Node,
-    kernel: tuple[int, ...],
-    source: tuple[int, ...],
-    result: tuple[int, ...],
-    added: tuple[int, ...],
+    node: Node, kernel: _Sizes, source: _Sizes, result: _Sizes, added: _Sizes
 ) -> Windows:
     """Settle the padding that gives the output its length."""
     stated, auto = _as_stated(node, kernel), node.attribute("auto_pad", "NOTSET")
