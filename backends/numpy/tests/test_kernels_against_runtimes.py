@@ -62,6 +62,7 @@ def test_integer_division_truncates_towards_zero(a, divisor):
         ("MatMul", [floats(2, 3, 4), floats(4)], {}),
         ("Gemm", [floats(4, 3), floats(5, 4), floats(3, 1)], {"transA": 1, "transB": 1}),
         ("LpNormalization", [floats(2, 3, 4)], {"p": 1, "axis": 1}),
+        ("CumSum", [floats(2, 3), np.array([1])], {}),
         ("Gather", [floats(4), np.array(-1)], {}),
         ("GatherND", [floats(2, 3, 4), np.array([[[0], [2]], [[1], [1]]])], {"batch_dims": 1}),
         ("Slice", [floats(5, 6), np.array([-(2**63), 3]), np.array([-99, -(2**63)]),

@@ -182,11 +182,6 @@ def _mend_loss(compute: Callable[..., Any]) -> Callable[..., Any]:
     return lose
 
 
-def _floating(x: Any) -> tuple[Any, ...]:
-    """Return integers as float64, where square roots are written back in place."""
-    return (x.astype(np.float64) if x.dtype.kind in "iu" else x,)
-
-
 def _float_mask(*inputs: Any) -> tuple[Any, ...]:
     """Return a mask of integers as floats, since it is to hold infinities."""
     if len(inputs) <= _MASK or inputs[_MASK] is None or inputs[_MASK].dtype.kind not in "iu":
@@ -204,10 +199,12 @@ def _check_count(x: Any, *count: Any) -> tuple[Any, ...]:
 _MASK: Final = 3
 _PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
     "Attention": _float_mask,
-    "Normalizer": _floating,
+    **dict.fromkeys(("CumProd", "CumSum"), lambda x, axis: (x, axis.reshape(()))),  # [1] in PyTorch
+    # of integers, square roots are written back in place
+    "Normalizer": lambda x: (x.astype(np.float64) if x.dtype.kind in "iu" else x,),
     "TopK": _check_count,
 }
-"""What is done to the inputs of implementations that do not take every element type."""
+"""What is done to the inputs of implementations that do not take every type."""
 
 
 def _fix(value: Any, dtype: np.dtype[Any] | None) -> Any:
