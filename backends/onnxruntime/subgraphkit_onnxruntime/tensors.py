@@ -60,12 +60,8 @@ class _Memory:
 
     def __init__(self, value: Any, dtype: np.dtype[Any]) -> None:
         self._value = value
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": f"|V{dtype.itemsize}",
-            "shape": tuple(value.shape()),
-            "data": (value.data_ptr(), False),
-        }
+        described = {"version": 3, "typestr": f"|V{dtype.itemsize}", "shape": tuple(value.shape())}
+        self.__array_interface__ = {**described, "data": (value.data_ptr(), False)}
 
 
 def as_array(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
