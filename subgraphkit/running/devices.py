@@ -57,15 +57,9 @@ class DeviceBuffer:
     ) -> "DeviceBuffer":
         """Describe elements in row-major order; what CUDA's default stream writes is waited for."""
         kind = np.dtype(dtype)
-        interface = {
-            "version": 3,
-            "shape": tuple(map(int, shape)),
-            "typestr": kind.str,
-            "data": (int(address), False),
-            "strides": None,
-            "stream": _DEFAULT_STREAM,
-        }
-        return cls(interface, kind, device=device)
+        memory = {"version": 3, "data": (int(address), False), "stream": _DEFAULT_STREAM}
+        elements = {"shape": tuple(map(int, shape)), "typestr": kind.str, "strides": None}
+        return cls(memory | elements, kind, device=device)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -131,15 +131,7 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
     "dnnl_graph_partition_get_input_ports": (_POINTER, _SIZE, _TENSOR),
     "dnnl_graph_partition_get_output_ports_num": (_POINTER, _SIZE_OUT),
     "dnnl_graph_partition_get_output_ports": (_POINTER, _SIZE, _TENSOR),
-    "dnnl_graph_partition_compile": (
-        _POINTER,
-        _POINTER,
-        _SIZE,
-        _TENSORS,
-        _SIZE,
-        _TENSORS,
-        _POINTER,
-    ),
+    "dnnl_graph_partition_compile": (*(_POINTER,) * 2, *(_SIZE, _TENSORS) * 2, _POINTER),
     "dnnl_graph_compiled_partition_create": (_OUT, _POINTER),
     "dnnl_graph_compiled_partition_query_logical_tensor": (_POINTER, _SIZE, _TENSOR),
     "dnnl_graph_compiled_partition_get_inplace_ports": (
