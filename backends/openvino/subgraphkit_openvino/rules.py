@@ -163,9 +163,11 @@ def _mat_mul(node: Node) -> str:
     counts = x[:-2] or x[:-1]  # of products, or of rows, which OpenVINO then counts as such
     if len(y) > _CHANNELS and node.is_constant(1) and not all(isinstance(n, int) for n in counts):
         return "stored factors for a count that is open, at which OpenVINO fails when running"
-    if all(len(node.shape(place) or ()) != 1 for place in range(2)):
-        return ""
+    maker = node.producer(1) if len(y) > _AXES and set(y[:-2]) == {1} else None
+    if maker is not None and maker.op_type == "DequantizeLinear" and maker.is_constant(0):
+        return "stored numbers of 8 bits for one product of several axes, which it fails to compile"
     scaled = any(reader.op_type in {"Div", "Mul", "Neg"} for reader in node.consumers())
+    scaled = scaled and any(len(node.shape(place) or ()) == 1 for place in range(2))
     return "a vector, and a factor behind it, which OpenVINO fails to join" if scaled else ""
 
 
@@ -251,9 +253,8 @@ def _p_relu(node: Node) -> str:
     shape, slope = node.shape(0) or (), node.shape(1) or ()
     if len(shape) > _CHANNELS and len(slope) == 1 and slope[0] != 1:
         return "slopes for the last axis, which OpenVINO applies to the channels"
-    if node.constant(1) is not None:
-        return ""
-    return "slopes that are computed, which OpenVINO may apply to numbers above 0 as well"
+    told = "slopes that are computed, which OpenVINO may apply to numbers above 0 as well"
+    return told if node.constant(1) is None else ""
 
 
 def _mod(node: Node) -> str:
@@ -317,9 +318,7 @@ def _finds_masked_rows(node: Node) -> bool:
     That is how attention is exported from PyTorch: ``Where(IsNaN(weights), 0, weights)``. A row of
     nothing but negative infinities is NaN in OpenVINO too; a single NaN that comes in is not.
     """
-    (weights,) = node.inputs
-    (makes,) = node.outputs
-    made_by = node.producer(0)
+    weights, makes, made_by = node.inputs[0], node.outputs[0], node.producer(0)
     return (
         made_by is not None
         and made_by.op_type == "Softmax"
