@@ -98,12 +98,6 @@ def _scales_place(node: Node) -> int:
     return 2 if node.op_type == "Resize" and node.opset >= newer else 1
 
 
-def _not(node: Node) -> str:
-    maker = node.producer(0)
-    compares = maker is not None and maker.op_type.startswith(("Equal", "Greater", "Less"))
-    return "TVM turns a comparison around, and its sides as well" if compares else ""
-
-
 def _always(text: str) -> _Rule:
     return lambda _: text
 
@@ -168,7 +162,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "LpPool": _always("TVM divides by what a window has inside"),
     "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
     "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
-    "Not": _not,
+    "Not": _when(lambda node: node.producer(0), "TVM turns around what makes a condition"),
     "ReduceMean": _when(lambda node: not _is_float(node), "TVM answers in int64"),
     "RoiAlign": _always("TVM answers what memory holds for a region without a size"),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
