@@ -1,9 +1,9 @@
 """Reductions written so that OpenVINO's processor plugin applies what follows to the right axis.
 
 The plugin computes what follows a reduction in the same kernel. Where one axis of three is
-reduced, OpenVINO 2026.4 applies a constant that differs by channel along another axis. With a
-further axis of length one, reduced as well, the same kernel is right; it costs a view of the same
-memory.
+reduced, OpenVINO 2026.4 applies a constant that differs by channel along another axis. And it
+quantises the first of several rows alone. With a further axis of length one, reduced as well, the
+same kernel is right; it costs a view of the same memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,8 +24,8 @@ _REDUCTIONS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """Operations of OpenVINO, and what makes one."""
 
-_RANKS: Final = (3, 4)
-"""Of what is reduced: 3, or 4 where the plugin may drop an axis of length one."""
+_REDUCED: Final = {(3, 1), (3, 2), (4, 1)}
+"""Ranks, with how many axes are reduced: 3, or 4 where the plugin may drop one of length one."""
 
 _FARTHEST: Final = 8
 """Operations behind a reduction that may be computed with it."""
@@ -44,13 +44,13 @@ def mend_reductions(model: Any, folder: Path | None) -> None:
 
 
 def _is_suspect(op: Any) -> bool:
-    """Say whether one axis is reduced, with a constant of several numbers not far behind."""
+    """Say whether few axes are reduced, with several numbers or a quantisation not far behind."""
     if op.get_type_name() not in _REDUCTIONS:
         return False
     rank = op.input(0).get_partial_shape().rank
     axes = _constant(op, 1)
-    is_single = axes is not None and np.size(axes) == 1
-    return is_single and rank.is_static and rank.get_length() in _RANKS and _meets_constant(op)
+    length = rank.get_length() if axes is not None and rank.is_static else 0
+    return (length, np.size(axes)) in _REDUCED and _meets_constant(op)
 
 
 def _meets_constant(op: Any) -> bool:
@@ -59,7 +59,7 @@ def _meets_constant(op: Any) -> bool:
         if len(readers) != 1 or readers[0].get_output_size() != 1:
             return False
         (op,) = readers
-        if any(size > 1 for size in _constant_sizes(op)):
+        if op.get_type_name() == "FakeQuantize" or any(size > 1 for size in _constant_sizes(op)):
             return True
     return False
 
@@ -79,17 +79,17 @@ def _constant(op: Any, place: int) -> Any:
 
 
 def _widen(op: Any) -> None:
-    """Reduce an axis of length one with the axis that is reduced."""
+    """Reduce an axis of length one with the axes that are reduced."""
     ops = library.runtime().opset13
     data = op.input_value(0)
     rank = op.input(0).get_partial_shape().rank.get_length()
-    (axis,) = np.asarray(_constant(op, 1)).reshape(-1) % rank
-    wider = ops.unsqueeze(data, ops.constant(np.array([axis], np.int64)))
-    both = ops.constant(np.array([axis, axis + 1], np.int64))
-    made = getattr(ops, _REDUCTIONS[op.get_type_name()])(wider, both, False)  # noqa: FBT003 (by position only)
+    axes = np.sort(np.asarray(_constant(op, 1), np.int64).reshape(-1) % rank)
+    wider = ops.unsqueeze(data, ops.constant(axes[:1]))
+    more = ops.constant(np.array([axes[0], *(axes + 1)]))
+    made = getattr(ops, _REDUCTIONS[op.get_type_name()])(wider, more, False)  # noqa: FBT003 (by position only)
     made.set_friendly_name(op.get_friendly_name())
     if op.get_attributes()["keep_dims"]:
-        made = ops.unsqueeze(made, ops.constant(np.array([axis], np.int64)))
+        made = ops.unsqueeze(made, ops.constant(axes))
     names = op.output(0).get_names()
     op.output(0).replace(made.output(0))
     made.output(0).set_names(names)
