@@ -9,6 +9,7 @@ import numpy as np
 from subgraphkit_openvino import library
 
 _LEVELS: Final = 256
+_COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
 
@@ -56,10 +57,11 @@ def _step(op: Any) -> Any:
 
 
 def subtract_whole_numbers(model: Any) -> None:
-    """Take zero points from whole numbers, unless a product reads what is dequantized.
+    """Take zero points from whole numbers; beside a product, for what is compared alone.
 
-    OpenVINO multiplies both by the scale first, so that the last digit is another. The greater of
-    a number and nothing keeps it from joining the scale with what is added behind.
+    OpenVINO multiplies both by the scale first, so that the last digit is another, and nothing is
+    less than 0. The greater of a number and nothing keeps it from joining the scale with what is
+    added behind.
     """
     ops = library.runtime().opset13
     for op in _operations(model):
@@ -72,15 +74,19 @@ def subtract_whole_numbers(model: Any) -> None:
             or {one.get_type_name() for one in scaled} != {"Multiply"}
             or not all(one.get_input_element_type(0).is_integral() for one in wide)
             or wide[0].input_value(0).get_node().get_type_name() == "Constant"
-            or not read.isdisjoint(_PRODUCTS)
         ):
             continue
         kind = op.get_output_element_type(0)
         less = ops.subtract(*(ops.convert(one.input_value(0), "i32") for one in wide))
-        op.output(0).replace(ops.convert(less, kind).output(0))
-        for end in [end for one in scaled for end in one.output(0).get_target_inputs()]:
-            low = ops.convert(ops.constant(np.float32(-np.inf)), kind)
-            end.replace_source_output(ops.maximum(end.get_source_output(), low).output(0))
+        less, is_multiplied = ops.convert(less, kind), not read.isdisjoint(_PRODUCTS)
+        if not is_multiplied:
+            op.output(0).replace(less.output(0))
+        for one in scaled:
+            exact = ops.multiply(less, one.input_value(1)) if is_multiplied else one
+            for end in one.output(0).get_target_inputs():
+                if not is_multiplied or end.get_node().get_type_name() in _COMPARISONS:
+                    low = ops.convert(ops.constant(np.float32(-np.inf)), kind)
+                    end.replace_source_output(ops.maximum(exact.output(0), low).output(0))
 
 
 def drop_idle_conversions(model: Any) -> None:
