@@ -199,17 +199,16 @@ def _empty_product(node: Node) -> str:
 
 
 def _pool(node: Node) -> str:
-    steps, taps = node.attribute("strides", None) or (), node.attribute("kernel_shape")
-    goes_far = any(step > count for step, count in zip(steps, taps, strict=False))
-    if goes_far and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
-        return "padding to the same size cuts off where steps go beyond a window"
     return _window(node) or _empty(node)
 
 
 def _window(node: Node) -> str:
+    taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[_PLANE:]
+    pairs = zip(node.attribute("strides", None) or (), taps, strict=False)
+    goes_far = any(not isinstance(count, int) or step > count for step, count in pairs)
     dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
-    if dilated and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
-        return "padding to the same size leaves dilations out"
+    if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        return "padding to the same size leaves dilations out, or cuts off beyond a window"
     if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""

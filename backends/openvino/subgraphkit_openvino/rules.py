@@ -54,8 +54,9 @@ def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refus
 
     ``numbers``: The whole numbers in it; None if 64-bit numbers may be computed in 32 bits.
     """
-    watched = _before_isnan(graph)
+    watched, turned = _before_isnan(graph), _turned(graph)
     rules: list[Callable[[Node], Refusal | None]] = [_types, _operator, lambda n: _nan(n, watched)]
+    rules.append(lambda n: _PACKED_ONCE if n.id in turned else None)
     if numbers is not None:
         rules += [_doubles, numbers.refusal]
     if graph.table.bodies:
@@ -69,6 +70,20 @@ def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refus
         if refusal is not None:
             found[node.id] = refusal
     return found
+
+
+def _turned(graph: BoundGraph) -> set[int]:
+    """Return products by weights that other products read, and read the other way round."""
+    readers: dict[str, dict[bool, list[int]]] = {}
+    for node in graph.nodes:
+        if node.op_type in _PRODUCTS:
+            is_turned = node.op_type == "ConvTranspose" or bool(node.attribute("transB", 0))
+            readers.setdefault(node.inputs[1], {}).setdefault(is_turned, []).append(node.id)
+    return {one for ways in readers.values() if len(ways) > 1 for one in ways[True]}
+
+
+_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul"})
+_PACKED_ONCE: Final = Refusal("op_unsupported", "weights of two ways, which OpenVINO packs once")
 
 
 def _inside(node: Node, numbers: WholeNumbers | None) -> Refusal | None:
@@ -212,11 +227,17 @@ def _split(node: Node) -> str:
     return "" if isinstance(length, int) else "a length that may not be divided evenly"
 
 
+def _has_several(node: Node) -> bool:
+    return len(node.outputs) > 1 or node.op_type in {"ArgMax", "ArgMin"}  # to OpenVINO a TopK
+
+
 def _cast(node: Node) -> str:
     made, maker, before = node.graph.dtype(node.outputs[0]), node.producer(0), _cast_before(node)
     if made is DataType.BFLOAT16 and node.dtype(0) is not made and not rounds_to_bfloat16():
         return "a cast to bfloat16, which OpenVINO does not round to the nearest here"
-    if made is DataType.BOOL and maker is not None and len(maker.outputs) > 1:
+    while maker is not None and maker.op_type in {"Identity", "Transpose"}:
+        maker = maker.producer(0)
+    if made is DataType.BOOL and maker is not None and _has_several(maker):
         return "a cast to bool of one of several results, which OpenVINO does not compile"
     rounds = before is not None and before.dtype(0) not in {*_HALVES, DataType.BOOL}
     if not rounds or node.dtype(0) not in _HALVES:

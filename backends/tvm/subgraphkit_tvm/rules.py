@@ -65,6 +65,9 @@ def _pool(node: Node) -> str:
     kernel = node.attribute("kernel_shape")
     sizes: Any = (node.shape() or ())[-len(kernel) :]  # all known, as of every value
     pads = node.attribute("pads", None) or (0,) * 2 * len(kernel)
+    steps = zip(node.attribute("strides", None) or (), kernel, strict=False)
+    if "SAME" in node.attribute("auto_pad", "") and any(step > size for step, size in steps):
+        return "TVM cuts off where padding to the same size meets steps beyond a window"
     for axis, size in enumerate(sizes):
         padded = pads[axis] + size + pads[axis + len(kernel)]
         if kernel[axis] > padded:
