@@ -204,13 +204,8 @@ def _write(x: Array, index: Any, updates: Array) -> None:
     x[index] = updates
 
 
-_UPDATES: dict[str, Update] = {
-    "none": _write,
-    "add": np.add.at,
-    "mul": np.multiply.at,
-    "max": np.maximum.at,
-    "min": np.minimum.at,
-}
+_UPDATES: dict[str, Update] = {"none": _write, "add": np.add.at, "mul": np.multiply.at}
+_UPDATES |= {"max": np.maximum.at, "min": np.minimum.at}
 
 
 @kernel("ScatterElements", "ScatterND", since=11)
