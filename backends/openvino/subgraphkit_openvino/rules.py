@@ -76,7 +76,7 @@ def _turned(graph: BoundGraph) -> set[int]:
     """Return products by weights that other products read, and read the other way round."""
     readers: dict[str, dict[bool, list[int]]] = {}
     for node in graph.nodes:
-        if node.op_type in _PRODUCTS:
+        if node.op_type in _PRODUCTS and len(node.inputs) > 1:
             is_turned = node.op_type == "ConvTranspose" or bool(node.attribute("transB", 0))
             readers.setdefault(node.inputs[1], {}).setdefault(is_turned, []).append(node.id)
     return {one for ways in readers.values() if len(ways) > 1 for one in ways[True]}
