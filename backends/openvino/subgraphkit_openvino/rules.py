@@ -18,7 +18,7 @@ from subgraphkit_openvino.guarding import MADE_UP
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
-from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_left_alone
+from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_left_alone, turned_products
 
 _OUT_OF_LINE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),
@@ -38,6 +38,7 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = {
 """Operators that OpenVINO implements, and what it does otherwise."""
 
 _CHANNELS: Final = 2
+_PACKED_ONCE: Final = Refusal("op_unsupported", "weights read both ways, which OpenVINO packs once")
 
 LOSES_NAN: Final = frozenset(
     {
@@ -54,7 +55,7 @@ def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refus
 
     ``numbers``: The whole numbers in it; None if 64-bit numbers may be computed in 32 bits.
     """
-    watched, turned = _before_isnan(graph), _turned(graph)
+    watched, turned = _before_isnan(graph), turned_products(graph)
     rules: list[Callable[[Node], Refusal | None]] = [_types, _operator, lambda n: _nan(n, watched)]
     rules.append(lambda n: _PACKED_ONCE if n.id in turned else None)
     if numbers is not None:
@@ -70,20 +71,6 @@ def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refus
         if refusal is not None:
             found[node.id] = refusal
     return found
-
-
-def _turned(graph: BoundGraph) -> set[int]:
-    """Return products by weights that other products read, and read the other way round."""
-    readers: dict[str, dict[bool, list[int]]] = {}
-    for node in graph.nodes:
-        if node.op_type in _PRODUCTS and len(node.inputs) > 1:
-            is_turned = node.op_type == "ConvTranspose" or bool(node.attribute("transB", 0))
-            readers.setdefault(node.inputs[1], {}).setdefault(is_turned, []).append(node.id)
-    return {one for ways in readers.values() if len(ways) > 1 for one in ways[True]}
-
-
-_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul"})
-_PACKED_ONCE: Final = Refusal("op_unsupported", "weights of two ways, which OpenVINO packs once")
 
 
 def _inside(node: Node, numbers: WholeNumbers | None) -> Refusal | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from subgraphkit.ir import Node
+from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType
 
 _CHANNELS: Final = 2
@@ -17,6 +17,17 @@ _SCALES: Final = (1, 4, _MADE_SCALE)
 _STEPS: Final = 4
 _SUMMAND: Final = 2
 _VOLUME: Final = 3
+_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul"})
+
+
+def turned_products(graph: BoundGraph) -> set[int]:
+    """Return products by weights that other products read, and read the other way round."""
+    readers: dict[str, dict[bool, list[int]]] = {}
+    for node in graph.nodes:
+        if node.op_type in _PRODUCTS and len(node.inputs) > 1:
+            is_turned = node.op_type == "ConvTranspose" or bool(node.attribute("transB", 0))
+            readers.setdefault(node.inputs[1], {}).setdefault(is_turned, []).append(node.id)
+    return {one for ways in readers.values() if len(ways) > 1 for one in ways[True]}
 
 
 def _compress(node: Node) -> str:
