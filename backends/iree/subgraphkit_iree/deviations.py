@@ -295,7 +295,7 @@ def _padded_before(node: sk.Node) -> str:
 
 
 def _steps(node: sk.Node) -> int:
-    return int(max(node.attribute("strides", (1,))))
+    return int(max(node.attribute("strides", None) or (1,)))
 
 
 def _short_time_fourier(node: sk.Node) -> str:

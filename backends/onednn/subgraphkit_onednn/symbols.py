@@ -101,9 +101,7 @@ class Version(ctypes.Structure):
     """``dnnl_version_t``."""
 
     _fields_: ClassVar[Any] = (
-        ("major", ctypes.c_int),
-        ("minor", ctypes.c_int),
-        ("patch", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("major", "minor", "patch")),
         ("hash", ctypes.c_char_p),
         ("cpu_runtime", ctypes.c_uint),
         ("gpu_runtime", ctypes.c_uint),

@@ -162,7 +162,7 @@ def is_fed_sum(node: Node) -> bool:
 
 def _int64_through_double(node: Node) -> str:
     if node.dtype(0).label == "int64" and not is_fed_sum(node):
-        return "int64 is computed in double precision, which rounds beyond 2 to the power of 53"
+        return BEYOND_DOUBLES
     return ""
 
 
@@ -182,6 +182,7 @@ def _is_unsigned_to_it(node: Node, value: str) -> bool:
     return not _has(node.inputs, 2) and node.graph.dtype(value) is not DataType.UINT8
 
 
+BEYOND_DOUBLES: Final = "int64 is computed in double precision, which rounds beyond 2^53"
 _PLACED: Final = "indices are taken to be those of the default output shape"
 _WIDENED: Final = "places of another type than the elements, which it widens before it computes"
 _SINGLE: Final = "double precision is not computed, and a run fails"
@@ -203,9 +204,11 @@ def _pool(node: Node) -> str:
 
 
 def _window(node: Node) -> str:
-    taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[_PLANE:]
+    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
+    taps = node.attribute("kernel_shape", None) or filters[_PLANE:]
     pairs = zip(node.attribute("strides", None) or (), taps, strict=False)
-    goes_far = any(not isinstance(count, int) or step > count for step, count in pairs)
+    spare = 0 if "Pool" in node.op_type else 1  # a step between windows of Conv is cut at the end
+    goes_far = any(not isinstance(count, int) or step > count + spare for step, count in pairs)
     dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
     if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return "padding to the same size leaves dilations out, or cuts off beyond a window"

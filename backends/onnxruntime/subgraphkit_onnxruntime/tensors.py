@@ -22,13 +22,8 @@ from subgraphkit_onnxruntime.settings import DEFAULT_STREAM, STREAM, SessionSett
 _PLAIN: Final = frozenset(one for one in DataType if one.is_native) | {DataType.STRING}
 """Element types that ``InferenceSession.run`` takes and returns as arrays."""
 
-_AS_VALUES: Final = frozenset(
-    {
-        DataType.BFLOAT16,
-        *(DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ),
-        *(DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ),
-    }
-)
+_WHOLE_BYTES: Final = ("BFLOAT16", "FLOAT8E4", "FLOAT8E5")
+_AS_VALUES: Final = frozenset(one for one in DataType if one.name.startswith(_WHOLE_BYTES))
 """Element types of whole bytes that only an ``OrtValue`` holds."""
 
 

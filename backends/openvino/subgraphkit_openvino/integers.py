@@ -41,6 +41,7 @@ _NARROW: Final = frozenset({DataType.INT8, DataType.INT16, DataType.UINT8, DataT
 _EXACT: Final = 1 << 24
 """Whole numbers up to here are exact in float32."""
 
+_LOOKED_AT: Final = 1 << 20  # elements: what is larger are weights, and takes long
 _24_BITS: Final = -_EXACT, _EXACT
 _MASK: Final = 0, 1
 """What is fed and counted up says which tokens are there; their positions fit then."""
@@ -301,7 +302,8 @@ class WholeNumbers:
         if op_type in _COUNTING:
             return True
         if not _NARROW.isdisjoint(map(self._graph.dtype, node.outputs)):
-            return False  # it may leave its 8 or 16 bits, and wraps around there
+            # it may leave its 8 or 16 bits, and wraps around there
+            return op_type == "Cast" and self._fits_type(node)
         if op_type in {"Cast", "CastLike"}:
             dtype = node.dtype(0)
             return dtype is DataType.BOOL or dtype in _NARROW or self._is_small(node.inputs[0])
@@ -310,6 +312,11 @@ class WholeNumbers:
             return value is None or _fits(value)
         moves = op_type in _MOVING or op_type in _EXACT_IF_SMALL
         return moves and all(map(self._is_small, self._read(node, _NUMBERS)))
+
+    def _fits_type(self, node: Node) -> bool:
+        low, high = self._bounds.get(node.inputs[0], (-_WIDEST, _WIDEST))
+        there = np.iinfo(self._graph.dtype(node.outputs[0]).numpy)
+        return node.dtype(0) is DataType.BOOL or (there.min <= low and high <= there.max)
 
     def _read(self, node: Node, kinds: Container[DataType] = _WHOLE) -> list[str]:
         """Return the inputs of a node that are whole, or of other kinds, and no indices."""
@@ -324,9 +331,10 @@ class WholeNumbers:
 
     def _is_small(self, name: str) -> bool:
         if name not in self._small:
-            constant = self._graph.constants.get(name)
-            counts = constant is not None and constant.type.dtype in _NUMBERS
-            self._small[name] = counts and constant is not None and _fits(constant.array())
+            one = self._graph.constants.get(name)
+            is_small = one is not None and one.type.dtype in _NUMBERS
+            few = one is not None and (one.type.element_count or 0) <= _LOOKED_AT
+            self._small[name] = is_small and few and one is not None and _fits(one.array())
         return self._small[name]
 
 

@@ -60,7 +60,7 @@ class OpenVINOOperator(SubgraphOperator):
         counted: "Callable[[_Record], CountedOperator] | None" = None,
         stored: bytes | memoryview = b"",
     ) -> None:
-        self._anew, self._counted = anew, counted
+        self._anew, self._counted, self._is_spoilt = anew, counted, False
         self._compiled, self._held = compiled, _ = engine
         self._guard = guard
         self._stored = stored
@@ -88,7 +88,11 @@ class OpenVINOOperator(SubgraphOperator):
         """
         if self._guard.watches and not self._guard.admits(inputs):
             return self._guard.fallback.run(inputs, outputs)
-        idle = self._idle
+        if self._is_spoilt and self._anew is not None:
+            self._is_spoilt = False
+            self._compiled, self._held = self._anew()
+            self._idle = []
+        _held, idle = self._held, self._idle  # they live until this run has ended
         try:
             request = idle.pop()
         except IndexError:
@@ -106,9 +110,7 @@ class OpenVINOOperator(SubgraphOperator):
                 if any(array.nbytes >= _WORTH_BINDING for array in results):
                     self._binds = True  # for good: what was bound once is somebody else's
         except Exception as error:
-            if self._anew is not None:  # what failed once, OpenVINO (2026.4) reports from then on
-                self._compiled, self._held = self._anew()
-                self._idle = []
+            self._is_spoilt = True  # what failed once, OpenVINO (2026.4) reports from then on
             if self._guard.fallback.may_help(inputs):
                 return self._guard.fallback.run_instead(self._failure_of(error), inputs, outputs)
             raise self._failure_of(error) from error

@@ -82,7 +82,8 @@ def subtract_whole_numbers(model: Any) -> None:
         if not is_multiplied:
             op.output(0).replace(less.output(0))
         for one in scaled:
-            exact = ops.multiply(less, one.input_value(1)) if is_multiplied else one
+            is_first = one.input_value(0).get_node().get_friendly_name() == op.get_friendly_name()
+            exact = ops.multiply(less, one.input_value(int(is_first))) if is_multiplied else one
             for end in one.output(0).get_target_inputs():
                 if not is_multiplied or end.get_node().get_type_name() in _COMPARISONS:
                     low = ops.convert(ops.constant(np.float32(-np.inf)), kind)

@@ -17,11 +17,11 @@ _SCALES: Final = (1, 4, _MADE_SCALE)
 _STEPS: Final = 4
 _SUMMAND: Final = 2
 _VOLUME: Final = 3
-_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul"})
+_PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Einsum", "FusedGemm", "Gemm", "MatMul"})
 
 
 def turned_products(graph: BoundGraph) -> set[int]:
-    """Return products by weights that other products read, and read the other way round."""
+    """Return products that read their weights transposed where another reads them as they are."""
     readers: dict[str, dict[bool, list[int]]] = {}
     for node in graph.nodes:
         if node.op_type in _PRODUCTS and len(node.inputs) > 1:

@@ -26,13 +26,8 @@ from subgraphkit.logs import logger_of
 
 LOGGER: Final = logger_of("tensorrt")
 _KEPT: Final = 200
-_LEVELS: Final = {
-    "INTERNAL_ERROR": logging.ERROR,
-    "ERROR": logging.ERROR,
-    "WARNING": logging.INFO,
-    "INFO": logging.INFO,
-    "VERBOSE": logging.DEBUG,
-}
+_LEVELS = dict.fromkeys(("WARNING", "INFO"), logging.INFO) | {"VERBOSE": logging.DEBUG}
+_LEVELS |= dict.fromkeys(("INTERNAL_ERROR", "ERROR"), logging.ERROR)
 
 
 class listening:  # noqa: N801 (read as a verb, where it is used)
