@@ -41,7 +41,7 @@ _NARROW: Final = frozenset({DataType.INT8, DataType.INT16, DataType.UINT8, DataT
 _EXACT: Final = 1 << 24
 """Whole numbers up to here are exact in float32."""
 
-_LOOKED_AT: Final = 1 << 20  # elements: what is larger are weights, and takes long
+_READ: Final = 1024  # bytes: what is larger, a bundle leaves to its engines
 _24_BITS: Final = -_EXACT, _EXACT
 _MASK: Final = 0, 1
 """What is fed and counted up says which tokens are there; their positions fit then."""
@@ -331,10 +331,10 @@ class WholeNumbers:
 
     def _is_small(self, name: str) -> bool:
         if name not in self._small:
-            one = self._graph.constants.get(name)
-            is_small = one is not None and one.type.dtype in _NUMBERS
-            few = one is not None and (one.type.element_count or 0) <= _LOOKED_AT
-            self._small[name] = is_small and few and one is not None and _fits(one.array())
+            it = self._graph.constants.get(name)
+            counts = it is not None and it.type.dtype in _NUMBERS
+            few = it is not None and (it.type.dtype in _WHOLE or (it.type.nbytes or 0) <= _READ)
+            self._small[name] = counts and few and it is not None and _fits(it.array())
         return self._small[name]
 
 
@@ -381,5 +381,5 @@ def _long_sum(node: Node) -> Refusal | None:
 
 def _fits(array: Any) -> bool:
     """Say whether all numbers are exact in float32."""
-    numbers = np.asarray(array)
+    numbers = np.asarray(array).astype(np.float64)
     return not numbers.size or bool(numbers.max() <= _EXACT and numbers.min() >= -_EXACT)
