@@ -165,12 +165,12 @@ def restore(
 
 
 def _check_edge(compiled: Any, subgraph: Subgraph) -> None:
-    """Make sure that inputs and outputs are those of the subgraph."""
+    """Make sure that inputs and outputs are those of the subgraph; those of branches follow."""
     for kind, ports, types in (
         ("inputs", compiled.inputs, subgraph.input_types),
-        ("outputs", compiled.outputs, subgraph.output_types),
+        ("outputs", compiled.outputs[: len(subgraph.outputs)], subgraph.output_types),
     ):
-        found = [port.element_type.get_type_name() for port in ports[: len(types)]]
+        found = [port.element_type.get_type_name() for port in ports]
         expected = [ELEMENT_TYPES[type_.dtype] for type_ in types if isinstance(type_, TensorType)]
         if found != expected:
             raise ValueError(f"its {kind} are {found}, expected {expected}")
