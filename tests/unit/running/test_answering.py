@@ -6,6 +6,7 @@ import math
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -220,7 +221,7 @@ def test_a_task_that_is_cancelled_or_late_ends_its_run(held):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        with pytest.raises(RunTimeoutError, match=r"SGK138.*timeout=0\.01"):
+        with pytest.raises(RunTimeoutError, match=r"SGK138.*timeout(_s)?=0\.01"):
             await held.arun(item(1), timeout=0.01)
         with pytest.raises(CallerError, match=r"SGK142.*timeout is -1"):
             await held.arun(item(1), timeout=-1)
@@ -280,15 +281,24 @@ def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting():
 
 
 def test_quick_runs_share_a_thread_and_wait_for_none_that_is_quick_no_more(monkeypatch):
-    monkeypatch.setattr(turns_module, "_LOOK_SECONDS", 0.2)  # however busy the machine is
-    monkeypatch.setattr(turns_module, "_QUICK_SECONDS", 0.1)
+    clock, all_came, go_on = [0.0], threading.Event(), threading.Event()
+    monkeypatch.setattr(turns_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def first():
+        all_came.wait(PATIENCE)
+        return threading.get_ident()
+
+    def long():
+        clock[0] += 1
+        return go_on.wait(PATIENCE)
 
     async def main():
-        turns, go_on = Turns(4), threading.Event()
-        works = [threading.get_ident] * 40 + [lambda: go_on.wait(PATIENCE)] + [int] * 20
+        turns = Turns(4)
+        works = [first, *[threading.get_ident] * 39, long, *[int] * 20]
         answers = [asyncio.get_running_loop().create_future() for _ in works]
         for pair in zip(works, answers, strict=True):
             turns.submit(*pair)
+        all_came.set()
         await asyncio.wait_for(asyncio.gather(*answers[:40], *answers[41:]), PATIENCE)
         assert (len({one.result() for one in answers[:40]}), answers[40].done()) == (1, False)
         go_on.set()
