@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from copy import copy
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from subgraphkit.backend import (
+    BindContext,
     InnerTime,
     Interrupted,
-    LoadLimits,
     Progress,
     SubgraphOperator,
     Traits,
@@ -21,17 +21,14 @@ from subgraphkit.backend import (
 from subgraphkit.errors import ExecutionError, SubgraphkitError
 from subgraphkit.ir import Subgraph
 from subgraphkit_numpy.backend_options import Options
-from subgraphkit_numpy.compiler import compile_graph, failing_nodes, folding_growth
+from subgraphkit_numpy.compiler import Chains, compile_graph, failing_nodes
 from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
-
-_LIMITS: Final = LoadLimits()
 
 
 class NumpyOperator(SubgraphOperator):
     """A region as one straight-line Python function over NumPy.
 
-    ``threads``: How many threads may share the work; None for one per CPU.
     ``chains``: Nodes that one kernel computes: a convolution and what follows it at once.
     ``growth``: Bytes that may still be folded at this bind, in a place its operators share.
 
@@ -46,29 +43,15 @@ class NumpyOperator(SubgraphOperator):
     def __init__(
         self,
         subgraph: Subgraph,
-        options: Options,
-        threads: int | None = None,
-        limits: LoadLimits = _LIMITS,
-        chains: Sequence[Sequence[int]] = (),
-        growth: list[int] | None = None,
+        context: BindContext[Options],
+        chains: Chains,
+        growth: list[int],
     ) -> None:
-        self._context = _context(threads)
+        self._context = _context(context.threads)
         self._subgraph = subgraph
         surroundings = copy_context()
-        surroundings.run(allow_threads, threads)  # which kernels may cut their work for
-        self._program = surroundings.run(
-            compile_graph,
-            subgraph.graph,
-            subgraph.nodes,
-            inputs=subgraph.inputs,
-            outputs=subgraph.outputs,
-            constants=subgraph.constants,
-            options=options,
-            limits=limits,
-            growth=folding_growth(limits) if growth is None else growth,
-            name=subgraph.id,
-            chains=chains,
-        )
+        surroundings.run(allow_threads, context.threads)  # which kernels may cut their work for
+        self._program = surroundings.run(compile_graph, subgraph, context, chains, growth)
         self._function = self._program.function
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:

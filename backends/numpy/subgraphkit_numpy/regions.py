@@ -73,19 +73,13 @@ def compile_region(
     ``others``: Takes what is in no chain when the region is divided a second time.
     ``growth``: Bytes that may still be folded at this bind, in a place its operators share.
     """
-    chains = _chains(subgraph, context, others)
-    return NumpyOperator(subgraph, context.options, context.threads, context.limits, chains, growth)
-
-
-def _chains(
-    subgraph: Subgraph, context: BindContext[Options], others: SubgraphProperty
-) -> list[tuple[int, ...]]:
+    chains: list[tuple[int, ...]] = []
     # what is computed once, from constants alone, is not worth a second division
-    if not subgraph.inputs or all(node.op_type != ROOT for node in subgraph.members):
-        return []
-    divided = context.partition(subgraph, [ChainProperty(), others]).subgraphs
-    found = [one for one in divided if one.property_name == ChainProperty.name]
-    return [tuple(node.id for node in one.members) for one in found]
+    if subgraph.inputs and any(node.op_type == ROOT for node in subgraph.members):
+        divided = context.partition(subgraph, [ChainProperty(), others]).subgraphs
+        found = [one for one in divided if one.property_name == ChainProperty.name]
+        chains = [tuple(node.id for node in one.members) for one in found]
+    return NumpyOperator(subgraph, context, chains, growth)
 
 
 def footprint_of(subgraph: Subgraph, threads: int | None) -> Footprint:

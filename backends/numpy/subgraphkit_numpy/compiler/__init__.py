@@ -5,7 +5,7 @@ the *lifetimes* of the values, *emit* Python source, and *link* it with kernels 
 New weights relink: what does not depend on them stays as it is.
 """
 
-from subgraphkit_numpy.compiler.lowering import folding_growth
+from subgraphkit_numpy.compiler.lowering import Chains, folding_growth
 from subgraphkit_numpy.compiler.program import Program, compile_graph, failing_nodes
 
-__all__ = ["Program", "compile_graph", "failing_nodes", "folding_growth"]
+__all__ = ["Chains", "Program", "compile_graph", "failing_nodes", "folding_growth"]

@@ -72,9 +72,7 @@ class Lifetimes:
 
     def is_exclusive(self, name: str, others: Sequence[str]) -> bool:
         """Say whether a value is private and none of the others may be a view of it."""
-        return self.is_private(name) and all(
-            name not in self.origins.get(other, ()) for other in others
-        )
+        return self.is_private(name) and all(name not in self.origins.get(o, ()) for o in others)
 
     def overwritable(self, index: int) -> str | None:
         """Return an operand of a step that the step may write its result over, or None."""

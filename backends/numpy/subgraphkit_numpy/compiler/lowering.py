@@ -60,16 +60,16 @@ class ProgramStep:
         return " + ".join(node.label for node in self.nodes)
 
 
+Chains = Sequence[Sequence[int]]
+"""Convolutions and what follows each at once: nodes that one kernel computes."""
+
+
 def lower(
-    scope: Scope,
-    order: Sequence[int],
-    outputs: Collection[str],
-    chains: Sequence[Sequence[int]] = (),
+    scope: Scope, order: Sequence[int], outputs: Collection[str], chains: Chains
 ) -> list[ProgramStep]:
     """Turn nodes into steps, one for each chain, at the place of its last node.
 
     ``outputs``: Values that must be there in the end.
-    ``chains``: Convolutions and what follows each at once.
 
     Raises:
         Unsupported: For nodes nothing implements.
@@ -97,16 +97,17 @@ def _add_node(node: Node, scope: Scope, steps: list[ProgramStep]) -> None:
     entry = implementation(node)
     if not isinstance(entry, Implementation):
         raise Unsupported(f"{node.label}: {entry.text}", nodes=(node.id,), code=entry.code)
-    made = _make_or_explain(node, entry, scope)
+    made = _make(node, entry, scope)
     if isinstance(made, Same):
         scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
     elif isinstance(made, ProgramStep) and not _fold(made, scope):
         steps.append(made)
 
 
-def _make_or_explain(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same | Known:
+def _make(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same | Known:
+    site = Site(node, scope)
     try:
-        return _make(node, entry, scope)
+        made = entry.factory(site)
     except Unsupported as error:
         # the node given back must be one of this graph, even if the reason lies in a body
         refusal = error.refusal
@@ -114,11 +115,6 @@ def _make_or_explain(node: Node, entry: Implementation, scope: Scope) -> Program
     except Exception as error:
         error.add_note(f"while compiling node {node.label}")
         raise
-
-
-def _make(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same | Known:
-    site = Site(node, scope)
-    made = entry.factory(site)
     if isinstance(made, Same):
         return made
     if isinstance(made, Known):

@@ -5,7 +5,7 @@ import linecache
 import time
 import types
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from types import CodeType, TracebackType
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend import InnerTime, LoadLimits
-from subgraphkit.ir import Graph, Initializer
+from subgraphkit.backend import BindContext, InnerTime
+from subgraphkit.ir import Graph, Subgraph
 from subgraphkit.types import repeated_names
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler.emission import Emitted, emit
 from subgraphkit_numpy.compiler.lifetimes import Lifetimes
-from subgraphkit_numpy.compiler.lowering import ProgramStep, lower
+from subgraphkit_numpy.compiler.lowering import Chains, ProgramStep, lower
 from subgraphkit_numpy.kernels.scope import Scope
 from subgraphkit_numpy.kernels.wrapping import copy_of
 from subgraphkit_numpy.parallel import BlasAlone
@@ -98,29 +98,20 @@ class Program:
         return BlasAlone() if self.shares else nullcontext()
 
 
-def compile_graph(  # noqa: PLR0913 (all by keyword)
-    graph: Graph,
-    nodes: Sequence[int],
-    *,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-    constants: Mapping[str, Initializer],
-    options: Options,
-    limits: LoadLimits,
-    growth: list[int],
-    name: str,
-    chains: Sequence[Sequence[int]] = (),
+def compile_graph(
+    subgraph: Subgraph, context: BindContext[Options], chains: Chains, growth: list[int]
 ) -> Program:
-    """Compile nodes of a graph to a program whose outputs belong to the caller.
+    """Compile a region to a program whose outputs belong to the caller; inputs are only read.
 
-    ``inputs``: Values fed, in order; never written to.
     ``chains``: Nodes that one kernel computes, see ``lower``.
 
     Raises:
         Unsupported: For nodes nothing implements.
     """
-    scope = Scope(graph, constants, options, _compile_body, limits, growth)
-    return _compile(scope, nodes, inputs, outputs, name, chains)
+    options, limits = context.options, context.limits
+    scope = Scope(subgraph.graph, subgraph.constants, options, _compile_body, limits, growth)
+    inputs, outputs = subgraph.inputs, subgraph.outputs
+    return _compile(scope, subgraph.nodes, inputs, outputs, subgraph.id, chains)
 
 
 def _compile_body(body: Graph, outer: Scope) -> Program:
@@ -135,7 +126,7 @@ def _compile(
     inputs: Sequence[str],
     outputs: Sequence[str],
     name: str,
-    chains: Sequence[Sequence[int]] = (),
+    chains: Chains = (),
 ) -> Program:
     graph, trusts = scope.graph, scope.trusts_shapes
     steps = lower(scope, nodes, outputs, chains)
@@ -143,7 +134,7 @@ def _compile(
     variables = [one for one in resolved if one and not scope.knows(one)]
     doubtful = repeated_names(graph.shape(one) for one in (*graph.inputs, *graph.defaults))
     lifetimes = Lifetimes(steps, inputs, variables, graph.types if trusts else {}, doubtful)
-    text = emit(steps, inputs, resolved, lifetimes, detached=trusts)
+    text = emit(inputs, resolved, lifetimes, detached=trusts)
     return Program(scope, steps, text, name=name)
 
 

@@ -24,9 +24,7 @@ _NATIVE: Final = frozenset(one.numpy for one in DataType if one.is_native)
 _PLAIN: Final = _NATIVE | {np.dtype(ml_dtypes.bfloat16)}
 """Types between which ONNX and NumPy convert alike: C's rules, no saturation."""
 
-_BELOW_BYTE: Final = frozenset(
-    np.dtype(kind) for kind in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)
-)
+_BELOW_BYTE: Final = frozenset(one.numpy for one in DataType if "INT" in one.name and one.bits < 8)  # noqa: PLR2004 (a byte)
 _WHOLE: Final = _BELOW_BYTE | {dtype for dtype in _PLAIN if dtype.kind in "iu"}
 _TWO_TO_64: Final = 1 << 64
 

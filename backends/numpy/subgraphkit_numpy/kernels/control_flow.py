@@ -170,19 +170,15 @@ def scan_8(site: Site) -> Made:
             length = size if lengths is None else int(lengths[example])
             scanned = [array[example, :length] for array in operands[states:]]
             results = scanning.run([s[example] for s in operands[:states]], scanned, outer)
-            rows.append([_pad_rows(r, size, i >= states) for i, r in enumerate(results)])
+            rows.append([*results[:states], *(_pad_rows(one, size) for one in results[states:])])
         return tuple(np.stack(column) for column in zip(*rows, strict=True))
 
     return _single(compute, site.output_count)
 
 
-def _pad_rows(value: Array, size: int, is_collected: bool) -> Array:  # noqa: FBT001 (local)
+def _pad_rows(value: Array, size: int) -> Array:
     """Fill a collected output of a short example with zeros up to the longest."""
-    if not is_collected or value.shape[0] == size:
-        return value
-    filled = np.zeros((size, *value.shape[1:]), value.dtype)
-    filled[: value.shape[0]] = value
-    return filled
+    return np.concatenate((value, np.zeros((size - len(value), *value.shape[1:]), value.dtype)))
 
 
 @kernel("SequenceMap", aliases=True)
@@ -197,14 +193,10 @@ def sequence_map(site: Site) -> Made:
         lengths = [len(value) for value in values[:count] if isinstance(value, list)]
         if len(set(lengths)) > 1:
             raise ValueError(f"the sequences have lengths {lengths}, expected the same")
-        rows = [
-            body(
-                element,
-                *[other[i] if isinstance(other, list) else other for other in others],
-                *outer,
-            )
-            for i, element in enumerate(first)
-        ]
+        rows = []
+        for place, element in enumerate(first):
+            along = [other[place] if isinstance(other, list) else other for other in others]
+            rows.append(body(element, *along, *outer))
         if not rows:
             return ([],) * output_count
         return tuple(list(column) for column in zip(*rows, strict=True))

@@ -16,12 +16,14 @@ from subgraphkit_numpy.kernels.convolution_tiles import Finish, Problem, Tiling
 from subgraphkit_numpy.kernels.matrix import UNCUT
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.windows import Geometry, WindowAttributes, known_shape
+from subgraphkit_numpy.kernels.windows import WindowAttributes, known_shape
 from subgraphkit_numpy.kernels.wrapping import in_wide, is_half, widen
 from subgraphkit_numpy.parallel import share
 
 _REMEMBERED: Final = 8
 """Input shapes for which what was planned is kept, where shapes are not known beforehand."""
+
+Shape = tuple[int, ...]
 
 Convolve = Callable[..., Array]
 """Takes the input and operands of ``Finish``; returns the output."""
@@ -44,34 +46,33 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
 
     Thread-safety: the kernel may be called by several threads.
     """
-    windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
-    dtype = site.dtype()
+    windows, dtype = WindowAttributes(site.node), site.dtype()
     if dtype is None or not site.settled(1, 2):
 
         def convolve(x: Array, w: Array, b: Array | None = None) -> Array:
-            return _convolve(x.shape, w, b, windows, groups)[0](x)
+            return _convolve(x.shape, w, b, windows)[0](x)
 
         return Kernel(in_wide(convolve), shares=True)
     w, b = site.absorb(1, 2)
     assert w is not None  # noqa: S101 (the weights of Conv are not optional)
     if is_half(dtype):
-        wide = convolver(windows, groups, widen(w), None if b is None else widen(b))
+        wide = convolver(windows, widen(w), None if b is None else widen(b))
         return Kernel(in_wide(wide), shares=True)
     shape = site.shape()
     if shape is None:
-        return Kernel(convolver(windows, groups, w, b), shares=True)
-    call, shares = _convolve(shape, w, b, windows, groups, finish)
+        return Kernel(convolver(windows, w, b), shares=True)
+    call, shares = _convolve(shape, w, b, windows, finish)
     return Kernel(call, shares=shares)
 
 
-def convolver(windows: WindowAttributes, groups: int, w: Array, b: Array | None) -> Convolve:
+def convolver(windows: WindowAttributes, w: Array, b: Array | None) -> Convolve:
     """Return a convolution for inputs of any shape."""
-    known: dict[tuple[int, ...], Convolve] = {}
+    known: dict[Shape, Convolve] = {}
 
     def convolve(x: Array) -> Array:
         found = known.get(x.shape)
         if found is None:
-            found = _convolve(x.shape, w, b, windows, groups)[0]
+            found = _convolve(x.shape, w, b, windows)[0]
             if len(known) >= _REMEMBERED:
                 known.clear()
             known[x.shape] = found
@@ -81,20 +82,15 @@ def convolver(windows: WindowAttributes, groups: int, w: Array, b: Array | None)
 
 
 def _convolve(
-    shape: tuple[int, ...],
-    w: Array,
-    b: Array | None,
-    windows: WindowAttributes,
-    groups: int,
-    finish: Finish | None = None,
+    shape: Shape, w: Array, b: Array | None, windows: WindowAttributes, finish: Finish | None = None
 ) -> tuple[Convolve, bool]:
     """Return a convolution for inputs of one shape, and whether it wants BLAS alone."""
-    geometry, dtype = windows.on(shape[2:], w.shape[2:]), w.dtype
-    out_shape = (shape[0], w.shape[0], *geometry.out)
+    problem, dtype = _problem(shape, w, windows, finish), w.dtype
+    out_shape = (shape[0], w.shape[0], *problem.geometry.out)
     if 0 in out_shape:
         return lambda x, *operands: np.zeros(out_shape, dtype), False  # noqa: ARG005 (as called)
-    flat_shape = (*out_shape[:2], prod(geometry.out))
-    tiling = _tiling(shape, geometry, groups, w, b, finish)
+    flat_shape = (*out_shape[:2], problem.pixels)
+    tiling = _tiling(problem, w, b)
     tiling.prepare()
     tiles, work, in_shape = tiling.tiles, tiling.work, tiling.shape
 
@@ -107,17 +103,16 @@ def _convolve(
     return convolve, len(tiles) > 1 or multiplications >= UNCUT
 
 
-def _tiling(
-    shape: tuple[int, ...],
-    geometry: Geometry,
-    groups: int,
-    w: Array,
-    b: Array | None,
-    finish: Finish | None,
-) -> Tiling:
-    problem = Problem(shape[0], shape[1], len(w), groups, shape[2:], geometry, w.dtype, finish)
-    is_flat = len(shape) == 4  # noqa: PLR2004 (images, channels, rows, columns)
-    if groups == shape[1] and groups > 1 and is_flat and not problem.is_point:
+def _problem(
+    shape: Shape, w: Array, windows: WindowAttributes, finish: Finish | None = None
+) -> Problem:
+    geometry, sizes = windows.on(shape[2:], w.shape[2:]), (*shape[:2], len(w), windows.groups)
+    return Problem(*sizes, shape[2:], geometry, w.dtype, finish)
+
+
+def _tiling(problem: Problem, w: Array, b: Array | None = None) -> Tiling:
+    is_flat = len(problem.size) == 2  # noqa: PLR2004 (rows, columns)
+    if problem.channels == problem.groups > 1 and is_flat and not problem.is_point:
         return depthwise(problem, w, b)
     return by_columns(problem, w, b)
 
@@ -135,7 +130,6 @@ def working_memory(node: Node, threads: int) -> tuple[int, int]:
         return 0, 0
     dtype = node.dtype(1).numpy
     w = np.broadcast_to(np.zeros((), np.float32 if is_half(dtype) else dtype), of_weights)
-    geometry = WindowAttributes(node).on(shape[2:], of_weights[2:])
-    tiling = _tiling(shape, geometry, node.attribute("group", 1), w, None, None)
+    tiling = _tiling(_problem(shape, w, WindowAttributes(node)), w)
     more = w.nbytes if is_half(dtype) else 0
     return tiling.scratch * min(threads, len(tiling.tiles)), tiling.packed + more

@@ -18,10 +18,9 @@ from subgraphkit_numpy.kernels.wrapping import in_wide
 def conv_transpose(site: Site) -> Made:
     """Spread every input element over a window and sum what overlaps."""
     layout = _TransposedWindows(site.node)
-    groups = site.attribute("group", 1)
 
     def compute(x: Array, w: Array, b: Array | None = None) -> Array:
-        y = _spread(x, w, layout, groups)
+        y = _spread(x, w, layout)
         return y if b is None else np.add(y, b.reshape((-1,) + (1,) * (x.ndim - 2)), y)
 
     return Kernel(in_wide(compute), shares=True)
@@ -46,9 +45,7 @@ class _TransposedWindows(WindowAttributes):
         full = stride * (size - 1) + more + (taps - 1) * dilation + 1
         same = self.auto_pad in {"SAME_UPPER", "SAME_LOWER"}
         if self.shape is None and not same:
-            before, after = 0, 0
-            if self.pads and self.auto_pad != "VALID":
-                before, after = self.pads[axis], self.pads[axis + rank]
+            before, after = self.stated_padding(axis)
             return stride, dilation, before, full - before - after
         # SAME pads; it does not make more than there is
         kept = self.shape[-rank:][axis] if self.shape else min(size * stride, full)
@@ -57,8 +54,8 @@ class _TransposedWindows(WindowAttributes):
         return stride, dilation, before, kept
 
 
-def _spread(x: Array, w: Array, layout: _TransposedWindows, groups: int) -> Array:
-    batch, channels, *spatial = x.shape
+def _spread(x: Array, w: Array, layout: _TransposedWindows) -> Array:
+    (batch, channels, *spatial), groups = x.shape, layout.groups
     kernel_shape, rank = w.shape[2:], len(spatial)
     filters = w.shape[1] * groups
     rows = [layout.along(a, spatial[a], kernel_shape[a], rank) for a in range(rank)]

@@ -304,8 +304,6 @@ def normalized_embeddings(
 ) -> Any:
     """Return the outputs of a node that normalises embeddings, from their sum."""
     y = _rows(rows.layer_normalize, total, None, *parameters, site.attribute("epsilon", 1e-12))
-    shown = np.zeros(len(total), np.int32)
-    if mask is not None:
-        shown = (mask == 1).sum(1, dtype=np.int32)
+    shown = np.zeros(len(total), np.int32) if mask is None else (mask == 1).sum(1, dtype=np.int32)
     results = (y.astype(dtype, copy=False), shown, total.astype(dtype, copy=False))
     return results[0] if site.output_count == 1 else results[: site.output_count]

@@ -197,15 +197,10 @@ def _by_appearance(first: Array, inverse: Array, counts: Array) -> tuple[Array, 
     return first[order], places[inverse], counts[order]
 
 
-Update = Callable[[Array, Any, Array], None]
-
-
-def _write(x: Array, index: Any, updates: Array) -> None:
-    x[index] = updates
-
-
-_UPDATES: dict[str, Update] = {"none": _write, "add": np.add.at, "mul": np.multiply.at}
-_UPDATES |= {"max": np.maximum.at, "min": np.minimum.at}
+_UPDATES: dict[str, Callable[[Array, Any, Array], None]] = {
+    "none": np.ndarray.__setitem__, "add": np.add.at, "mul": np.multiply.at,
+    "max": np.maximum.at, "min": np.minimum.at,
+}  # fmt: skip
 
 
 @kernel("ScatterElements", "ScatterND", since=11)

@@ -235,13 +235,13 @@ def q_linear_mat_mul(_site: Site) -> Made:
 
 def _convolution(site: Site, place: int, zero: int) -> Callable[..., Array]:
     """Return the exact convolution of integers, as float64; weights are at these places."""
-    windows, groups = WindowAttributes(site.node), site.attribute("group", 1)
+    windows = WindowAttributes(site.node)
 
     def prepare(w: Array, zero: Array | None) -> Callable[[Array], Array]:
         rest = (-1,) + (1,) * (w.ndim - 1)
         zero = zero if zero is None or zero.size == 1 else zero.reshape(rest)
         weights = _exactly(w, zero, prod(w.shape[1:]))
-        convolve = convolver(windows, groups, weights, None)
+        convolve = convolver(windows, weights, None)
         return lambda x: convolve(x.astype(weights.dtype)).astype(np.float64)
 
     w = site.constant(place)

@@ -205,18 +205,14 @@ def _asking(site: Site, sizer: Sizer, limit: int, most: int) -> Callable[..., No
     """Return what holds the size of an output against the limits, from the inputs."""
     dtype = site.output_dtype() or site.dtype() or np.dtype(np.float64)
     count, itemsize = site.input_count, dtype.itemsize
-    fixed = [site.constant(i) if i in site.absorbed else None for i in range(count)]
-    places = [i for i in range(count) if i not in site.absorbed]
-    passes_all = len(places) == count
+    fixed = {at: site.constant(at) for at in site.absorbed if at < count}
     texts = site.scope.limits.max_elements if dtype.hasobject else 0
 
     def ask(*given: Any) -> None:
         values: Values = given
-        if not passes_all:
-            merged = fixed.copy()
-            for place, value in zip(places, given, strict=False):
-                merged[place] = value
-            values = merged
+        if fixed:
+            rest = iter(given)
+            values = [fixed[at] if at in fixed else next(rest, None) for at in range(count)]
         shape = sizer(site, values)
         size = prod(shape) * itemsize
         if limit and size > limit:

@@ -13,18 +13,13 @@ from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import PART, part_by_part
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "TO_FLOAT": np.dtype(np.float32),
-    "TO_INT64": np.dtype(np.int64),
-    "TO_STRING": np.dtype(object),
-}
+_DTYPES: Final[dict[str, Any]] = {"FLOAT": np.float32, "INT64": np.int64, "STRING": object}
 
 
 @kernel("CastMap", domain="ai.onnx.ml")
 def cast_map(site: Site) -> Made:
     """Write the values of a map into one row, in order of key or at the place of the key."""
-    target = site.attribute("cast_to", "TO_FLOAT")
-    dtype = _DTYPES[target]
+    dtype = np.dtype(_DTYPES[site.attribute("cast_to", "TO_FLOAT").removeprefix("TO_")])
     sparse = site.attribute("map_form", "DENSE") == "SPARSE"
     length = site.attribute("max_map", 1)
 

@@ -23,16 +23,13 @@ _HALVES: Final = ("float", "float16", "bfloat16")
 _BYTES: Final = ("int8", "uint8")
 _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "T": _HALVES,
-    "D": (*_HALVES, "double"),
-    "E": (*_HALVES, "double"),
+    **dict.fromkeys("DE", (*_HALVES, "double")),
     "S": ("float",),
     "F": ("float", "float16"),
     "G": ("float", "float16", "double"),
     "M": ("int32",),
     "L": ("int64",),
-    "A": _BYTES,
-    "B": _BYTES,
-    "C": _BYTES,
+    **dict.fromkeys("ABC", _BYTES),
     "Y": ("float", *_BYTES),
     "Z": ("uint8", *_HALVES),
     "P": ("uint8",),

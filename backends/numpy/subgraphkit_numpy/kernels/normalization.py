@@ -3,7 +3,7 @@
 Source: ONNX operators of these names; their function bodies.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -23,47 +23,34 @@ def batch_normalization(site: Site) -> Made:
     Before opset 14, training is what more than one output means (and not ``is_test``); statistics
     of a batch divide by its size, and the running ones follow with ``momentum``.
     """
-    epsilon = site.attribute("epsilon", 1e-5)
-    by_channel = bool(site.attribute("spatial", 1))
-    if site.attribute("training_mode", 0) or (
-        site.output_count > 1 and not site.attribute("is_test", 0)
-    ):
-        return _batch_training(site, epsilon, by_channel=by_channel)
+    epsilon, by_channel = site.attribute("epsilon", 1e-5), site.attribute("spatial", 1)
 
-    def compute(x: Array, *statistics: Array, out: Array | None = None) -> Array:
-        return _batch_normalize(x, statistics, epsilon, out, by_channel=by_channel)
+    def normalize(x: Array, *statistics: Array, out: Array | None = None) -> Array:
+        # a factor and an addend, both of which are computed in float64
+        wide = widen(x)
+        scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
+        factor = scale / np.sqrt(variance + epsilon)
+        shift = bias - mean * factor
+        dims = (-1,) + (1,) * (x.ndim - 2) if by_channel else factor.shape
+        factor, shift = (array.astype(wide.dtype).reshape(dims) for array in (factor, shift))
+        y = np.multiply(wide, factor, out)
+        return np.add(y, shift, y).astype(x.dtype, copy=False)
 
-    return Kernel(compute, takes_out=site.dtype() in FLOATS)
-
-
-def _batch_normalize(
-    x: Array,
-    statistics: Sequence[Array],
-    epsilon: float,
-    out: Array | None = None,
-    *,
-    by_channel: bool,
-) -> Array:
-    """Multiply by a factor and add an addend, both of which are computed in float64."""
-    wide = widen(x)
-    scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
-    factor = scale / np.sqrt(variance + epsilon)
-    shift = bias - mean * factor
-    dims = (-1,) + (1,) * (x.ndim - 2) if by_channel else factor.shape
-    factor, shift = (array.astype(wide.dtype).reshape(dims) for array in (factor, shift))
-    y = np.multiply(wide, factor, out)
-    return np.add(y, shift, y).astype(x.dtype, copy=False)
+    is_test = site.output_count == 1 or site.attribute("is_test", 0)
+    if is_test and not site.attribute("training_mode", 0):
+        return Kernel(normalize, takes_out=site.dtype() in FLOATS)
+    return _batch_training(site, normalize)
 
 
-def _batch_training(site: Site, epsilon: float, *, by_channel: bool) -> Made:
+def _batch_training(site: Site, normalize: Callable[..., Array]) -> Made:
+    by_channel = site.attribute("spatial", 1)
     momentum, count = site.attribute("momentum", 0.9), site.output_count
 
     def compute(x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Any:
         axes = (0, *range(2, x.ndim)) if by_channel else (0,)
         batch_mean = x.mean(axis=axes, dtype=np.float64)
         batch_variance = x.var(axis=axes, dtype=np.float64)
-        statistics = (scale, bias, batch_mean, batch_variance)
-        y = _batch_normalize(x, statistics, epsilon, by_channel=by_channel)
+        y = normalize(x, scale, bias, batch_mean, batch_variance)
         kept = [
             (old * momentum + new * (1 - momentum)).astype(old.dtype)
             for old, new in ((mean, batch_mean), (variance, batch_variance))

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 
 from subgraphkit.types import DataType
@@ -21,13 +20,7 @@ from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import pad_values
 
-_WITHOUT_ZERO = frozenset(
-    np.dtype(kind)
-    for kind in (
-        *(ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz),
-        *(ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz, ml_dtypes.float4_e2m1fn),
-    )
-)
+_FEW_BITS: Final = tuple(one.numpy for one in DataType if one.name.startswith(("FLOAT8", "FLOAT4")))
 """Element types that are floating: their zero point can only be zero."""
 
 
@@ -41,7 +34,7 @@ def dequantize_linear(site: Site) -> Made:
 
     def compute(x: Array, scale: Array, zero: Array | None = None) -> Any:
         y = x.astype(np.float32)
-        if zero is not None and x.dtype not in _WITHOUT_ZERO:
+        if zero is not None and x.dtype not in _FEW_BITS:
             y = np.subtract(y, _spread(zero, x.shape, axis, block).astype(np.float32))
         y = np.multiply(y, _spread(scale, x.shape, axis, block).astype(np.float32))
         return np.asarray(y).astype(dtype or scale.dtype, copy=False)

@@ -8,6 +8,7 @@ Source: ONNX operators ``RNN``, ``GRU`` and ``LSTM``, whose equations the step f
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -59,6 +60,7 @@ def _activations(site: Site, defaults: Sequence[str], directions: int) -> list[l
     return [made[place : place + count] for place in range(0, len(made), count)]
 
 
+@dataclass(frozen=True, slots=True)
 class _Cell:
     """The weights and functions of one direction, as the step functions need them.
 
@@ -66,25 +68,17 @@ class _Cell:
         peepholes: Weights from the cell to the gates i, o, f; empty if there are none.
     """
 
-    def __init__(
-        self,
-        recurrence: Any,
-        recurrence_bias: Array,
-        functions: Sequence[Activation],
-        peepholes: Sequence[Array],
-        site: Site,
-    ) -> None:
-        self.recurrence = recurrence
-        self.recurrence_bias = recurrence_bias
-        self.functions = functions
-        self.peepholes = peepholes
-        self.size = recurrence.shape[0]
-        self.linear_before_reset = bool(site.attribute("linear_before_reset", 0))
-        self.coupled = bool(site.attribute("input_forget", 0))
-        self._limit = site.attribute("clip")
+    step: StepFunction
+    linear_before_reset: int
+    coupled: int
+    limit: float | None
+    functions: Sequence[Activation]
+    recurrence: Any
+    recurrence_bias: Array
+    peepholes: Sequence[Array]
 
     def clip(self, x: Array) -> Array:
-        limit = self._limit
+        limit = self.limit
         return x if limit is None else np.clip(x, x.dtype.type(-limit), x.dtype.type(limit))
 
 
@@ -96,7 +90,7 @@ def _rnn_step(cell: _Cell, x: Array, state: State) -> State:
 def _gru_step(cell: _Cell, x: Array, state: State) -> State:
     f, g = cell.functions
     (h,) = state
-    n = cell.size
+    n = cell.recurrence.shape[0]
     r_w, r_b = cell.recurrence, cell.recurrence_bias
     gates = f(cell.clip(x[:, : 2 * n] + h @ r_w[:, : 2 * n] + r_b[: 2 * n]))
     update, reset = gates[:, :n], gates[:, n:]
@@ -111,7 +105,7 @@ def _gru_step(cell: _Cell, x: Array, state: State) -> State:
 def _lstm_step(cell: _Cell, x: Array, state: State) -> State:
     f, g, h = cell.functions
     hidden, memory = state
-    n = cell.size
+    n = cell.recurrence.shape[0]
     gates = x + hidden @ cell.recurrence + cell.recurrence_bias
     i, o, forget, c = (gates[:, k * n : (k + 1) * n] for k in range(4))
     p_i, p_o, p_f = cell.peepholes or (0, 0, 0)
@@ -175,8 +169,9 @@ def _layer(site: Site, kind: str) -> Callable[..., Any]:
     direction = site.attribute("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
     functions = _activations(site, defaults, directions)
-    batch_first = bool(site.attribute("layout", 0))
-    wanted = site.output_count
+    switches = [site.attribute(name, 0) for name in ("linear_before_reset", "input_forget")]
+    make_cell = partial(_Cell, step, *switches, site.attribute("clip"))
+    batch_first, wanted = site.attribute("layout", 0), site.output_count
 
     def run(x: Array, w: Any, r: Any, b: Array | None, lengths: Array | None, *rest: Any) -> Any:
         dtype = x.dtype
@@ -190,11 +185,11 @@ def _layer(site: Site, kind: str) -> Callable[..., Any]:
             gates = w[place].shape[1]
             bias = np.zeros(2 * gates, x.dtype) if b is None else b[place]
             peepholes = () if peephole is None else np.split(peephole[place], 3)
-            cell = _Cell(r[place], bias[gates:], functions[place], peepholes, site)
+            cell = make_cell(functions[place], r[place], bias[gates:], peepholes)
             product = multiply(x, w[place]) if isinstance(w, np.ndarray) else x @ w[place]
             backwards = direction == "reverse" or place == 1
             projected = product + bias[:gates]
-            y, final = _over_time(step, cell, projected, own, lengths, backwards=backwards)
+            y, final = _over_time(cell, projected, own, lengths, backwards=backwards)
             outputs.append(y)
             finals.append(final)
         results = [np.stack(outputs, 1), *map(np.stack, zip(*finals, strict=True))]
@@ -207,22 +202,16 @@ def _layer(site: Site, kind: str) -> Callable[..., Any]:
 
 
 def _over_time(
-    step: StepFunction,
-    cell: _Cell,
-    x: Array,
-    initial: Sequence[Array | None],
-    lengths: Array | None,
-    *,
-    backwards: bool,
+    cell: _Cell, x: Array, given: Sequence[Array | None], lengths: Array | None, *, backwards: bool
 ) -> tuple[Array, State]:
     """Return the hidden state after every step, and the last state of every example."""
     steps, batch, _ = x.shape
-    zero = np.zeros((batch, cell.size), x.dtype)
-    state: State = tuple(zero if value is None else value for value in initial)
-    y = np.zeros((steps, batch, cell.size), x.dtype)
+    zero = np.zeros((batch, cell.recurrence.shape[0]), x.dtype)
+    state: State = tuple(zero if value is None else value for value in given)
+    y = np.zeros((steps, *zero.shape), x.dtype)
     order = range(steps - 1, -1, -1) if backwards else range(steps)
     for time in order:
-        following = step(cell, x[time], state)
+        following = cell.step(cell, x[time], state)
         if lengths is None:
             state = following
             y[time] = state[0]

@@ -83,23 +83,15 @@ class Implementation:
 _ENTRIES: dict[tuple[str, str], list[Implementation]] = {}
 
 
-def kernel(
-    *op_types: str,
-    since: int = 1,
-    until: int = 1_000_000,
-    domain: str = "",
-    aliases: bool = False,
-    is_random: bool = False,
-) -> Callable[[_Factory], _Factory]:
+def kernel(*op_types: str, domain: str = "", **facts: Any) -> Callable[[_Factory], _Factory]:
     """Register the decorated factory for operators.
 
-    ``since``: First opset version the factory is right for.
+    ``facts``: What else an ``Implementation`` says of it.
     """
 
     def register(factory: _Factory) -> _Factory:
         for op_type in op_types:
-            entry = Implementation(factory, since, until, aliases, is_random)
-            _ENTRIES.setdefault((domain, op_type), []).append(entry)
+            _ENTRIES.setdefault((domain, op_type), []).append(Implementation(factory, **facts))
         return factory
 
     return register

@@ -31,7 +31,7 @@ _COLUMNS: Final = 64
 _ROWS: Final = 32
 """Outputs of one piece along other axes."""
 
-Pass = Callable[[Array, Array], None]
+Pass = Callable[[Array, Array], object]
 """Resizes one axis of an array, into another array."""
 
 
@@ -108,32 +108,22 @@ def _run(x: Array, out: Array, plan: Sequence["_Axis"]) -> None:
     outer = prod(x.shape[:first])
     source = x.reshape(outer, *x.shape[first:])
     target = out.reshape(outer, *out.shape[first:])
-    passes = [
-        (step.size, step.axis - first + 1, _pass(step, x.dtype, _piece(step, x))) for step in plan
-    ]
+    passes = [(step.size, step.axis - first + 1, _pass(step, x.dtype, x.ndim)) for step in plan]
     do_blocks(partial(_run_part, source, target, passes), outer, out.size, 1.0)
-
-
-def _piece(step: "_Axis", x: Array) -> int:
-    return _COLUMNS if step.axis == x.ndim - 1 else _ROWS
 
 
 def _run_part(
     source: Array, target: Array, passes: Sequence[tuple[int, int, Pass]], part: slice
 ) -> None:
     y = source[part]
-    for size, axis, apply in passes[:-1]:
-        made = np.empty((*y.shape[:axis], size, *y.shape[axis + 1 :]), y.dtype)
-        _along(axis, y, made, apply)
+    for place, (size, axis, apply) in enumerate(passes, start=1):
+        before, after = y.shape[:axis], y.shape[axis + 1 :]
+        is_last = place == len(passes)
+        made = target[part] if is_last else np.empty((*before, size, *after), y.dtype)
+        # of three axes, a pass resizes the second
+        views = [one.reshape(prod(before), one.shape[axis], prod(after)) for one in (y, made)]
+        apply(*views)
         y = made
-    _, axis, apply = passes[-1]
-    _along(axis, y, target[part], apply)
-
-
-def _along(axis: int, x: Array, out: Array, apply: Pass) -> None:
-    """Call a pass with views of three axes, the second of which is resized."""
-    before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
-    apply(x.reshape(before, x.shape[axis], after), out.reshape(before, out.shape[axis], after))
 
 
 # -- plans -----------------------------------------------------------------------------------------
@@ -151,15 +141,16 @@ class _Axis:
 
 
 @lru_cache(maxsize=256)
-def _pass(step: _Axis, dtype: np.dtype[Any], piece: int) -> Pass:
-    """Return what does a step for an element type, with pieces of a number of outputs."""
+def _pass(step: _Axis, dtype: np.dtype[Any], rank: int) -> Pass:
+    """Return what does a step for arrays of an element type and a number of axes."""
     clamped = step.places.clip(0, step.length - 1)
     if step.weights is not None:
         weights = step.weights.astype(dtype)
-        pieces = _pieces(clamped, weights, piece)
+        pieces = _pieces(clamped, weights, _COLUMNS if step.axis == rank - 1 else _ROWS)
         safe = partial(_sum_up, places=clamped, weights=weights)
         return partial(_interpolate, pieces=pieces, safe=safe)
-    return partial(_gather, places=clamped[:, 0])
+    places = clamped[:, 0]
+    return lambda x, out: np.take(x, places, 1, out, "clip")
 
 
 @lru_cache(maxsize=256)
@@ -263,10 +254,6 @@ def _pieces(places: Array, weights: Array, piece: int) -> list[Piece]:
 
 
 # -- passes ----------------------------------------------------------------------------------------
-
-
-def _gather(x: Array, out: Array, places: Array) -> None:
-    np.take(x, places, axis=1, out=out, mode="clip")
 
 
 def _sum_up(x: Array, out: Array, places: Array, weights: Array) -> None:

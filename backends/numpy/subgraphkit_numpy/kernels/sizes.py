@@ -100,9 +100,8 @@ def _max_unpool(site: Site, values: Values) -> Sequence[int]:
 
 
 def _top_k(site: Site, values: Values) -> Sequence[int]:
-    dims = list(values[0].shape)
-    dims[site.attribute("axis", -1)] = values[1].item() if len(values) > 1 else site.attribute("k")
-    return dims
+    count = values[1].item() if len(values) > 1 else site.attribute("k")
+    return _with_sizes(values[0], [site.attribute("axis", -1)], [count])
 
 
 def _col2im(_site: Site, values: Values) -> Sequence[int]:
@@ -143,21 +142,15 @@ def _factors(site: Site) -> tuple[int, int]:
     return (0, 3) if site.node.op_type.startswith("QL") or site.node.op_type == "QGemm" else (0, 1)
 
 
-def _general_product(site: Site, values: Values) -> Sequence[int]:
+def _product(site: Site, values: Values) -> Sequence[int]:
     left, right = (values[place].shape for place in _factors(site))
-    batched = site.attribute("transBatchA") or site.attribute("transBatchB")
-    if batched or min(len(left), len(right)) < 2:  # noqa: PLR2004 (a vector makes no more)
+    if site.attribute("transBatchA") or site.attribute("transBatchB"):
         return ()
+    if len(left) < 2 or len(right) < 2:  # noqa: PLR2004 (a vector reduces to no more than it has)
+        return max(left[:-1], right[:-2] + right[-1:], key=prod)
     rows = left[-1 if site.attribute("transA", 0) else -2]
     columns = right[-2 if site.attribute("transB", 0) else -1]
     return (*np.broadcast_shapes(left[:-2], right[:-2]), rows, columns)
-
-
-def _product(site: Site, values: Values) -> Sequence[int]:
-    left, right = (values[place].shape for place in _factors(site))
-    if len(left) < 2 or len(right) < 2:  # noqa: PLR2004 (a vector reduces to no more than it has)
-        return max(left[:-1], right[:-2] + right[-1:], key=prod)
-    return (*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-1])
 
 
 def _gather(site: Site, values: Values) -> Sequence[int]:
@@ -236,7 +229,6 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool"), _windows),
     **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "FusedConv", "QLinearConv"), _conv_shape),
-    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _general_product),
     **dict.fromkeys(
         ("QLinearAdd", "QLinearMul"),
         lambda _, values: np.broadcast_shapes(values[0].shape, values[3].shape),
@@ -249,7 +241,8 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     "Einsum": _einsum,
     "Gather": _gather,
     "GatherND": _gather_nd,
-    **dict.fromkeys(("MatMul", "MatMulInteger", "MatMulIntegerToFloat"), _product),
+    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm", "MatMul"), _product),
+    **dict.fromkeys(("MatMulInteger", "MatMulIntegerToFloat"), _product),
     **dict.fromkeys(("DynamicQuantizeMatMul", "QLinearMatMul"), _product),
     "MatMulNBits": lambda site, values: (*values[0].shape[:-1], site.attribute("N")),
 }

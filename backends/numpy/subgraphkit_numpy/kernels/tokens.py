@@ -23,11 +23,7 @@ _START: Final = "\x02"
 _END: Final = "\x03"
 _MARKS: Final = len((_START, _END))
 _OBJECTS: Final = np.dtype(object)
-_CASES: Final[dict[str, Callable[[str], str]]] = {
-    "LOWER": str.lower,
-    "NONE": str,
-    "UPPER": str.upper,
-}
+_CASES: Final[dict[str, Any]] = {"LOWER": str.lower, "NONE": str, "UPPER": str.upper}
 
 _Cut = Callable[[str], list[str]]
 

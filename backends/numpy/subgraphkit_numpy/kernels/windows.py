@@ -50,8 +50,9 @@ def known_shape(type_: ValueType | None) -> tuple[int, ...] | None:
 class WindowAttributes:
     """The attributes of a node that slides windows."""
 
-    def __init__(self, node: Node, kernel: Sequence[int] | None = None) -> None:
-        self.kernel: tuple[int, ...] = tuple(kernel or node.attribute("kernel_shape") or ())
+    def __init__(self, node: Node) -> None:
+        self.kernel: tuple[int, ...] = tuple(node.attribute("kernel_shape") or ())
+        self.groups: int = node.attribute("group", 1)
         self.auto_pad: str = node.attribute("auto_pad", "NOTSET")
         self.ceil_mode = bool(node.attribute("ceil_mode", 0))
         self.strides: Sequence[int] | None = node.attribute("strides")
@@ -69,16 +70,17 @@ class WindowAttributes:
         strides = tuple(self.strides or (1,) * rank)
         dilations = tuple(self.dilations or (1,) * rank)
         extents = tuple((k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True))
-        rows = [
-            self._along(axis, spatial[axis], extents[axis], strides[axis], rank)
-            for axis in range(rank)
-        ]
+        rows = map(self._along, range(rank), spatial, extents, strides)
         begins, ends, out, overhang = (tuple(column) for column in zip(*rows, strict=True))
         return Geometry(taps, strides, dilations, begins, ends, out, overhang)
 
-    def _along(
-        self, axis: int, size: int, extent: int, stride: int, rank: int
-    ) -> tuple[int, int, int, int]:
+    def stated_padding(self, axis: int) -> tuple[int, int]:
+        """Return the padding before and after that attributes state for an axis."""
+        if not self.pads or self.auto_pad == "VALID":
+            return 0, 0
+        return self.pads[axis], self.pads[axis + len(self.pads) // 2]
+
+    def _along(self, axis: int, size: int, extent: int, stride: int) -> tuple[int, int, int, int]:
         """Return padding before and after, windows, and overhang along one axis."""
         if self.auto_pad in {"SAME_UPPER", "SAME_LOWER"}:
             out = -(-size // stride)
@@ -86,9 +88,7 @@ class WindowAttributes:
             small, large = total // 2, total - total // 2
             before, after = (small, large) if self.auto_pad == "SAME_UPPER" else (large, small)
             return before, after, out, 0
-        before = after = 0
-        if self.pads is not None and self.auto_pad != "VALID":
-            before, after = self.pads[axis], self.pads[axis + rank]
+        before, after = self.stated_padding(axis)
         room = size + before + after - extent
         out = room // stride + 1
         if not self.ceil_mode:
