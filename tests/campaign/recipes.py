@@ -125,18 +125,10 @@ def _pair(d: Draw) -> None:
         d.set("fmod", int(x.dtype.kind != "i" or d.chance()), 1.0)
 
 
-@recipe("Max", "Min", "Sum", "Mean")
+@recipe("Max", "Min", "Sum", "Mean", "Where")
 def _several(d: Draw) -> None:
     shape = d.read().shape
-    for _ in range(d.pick(0, 1, 1, 2, 3)):
-        other = d.read(broadcasts(shape), new=varied(d, shape)).shape
-        shape = np.broadcast_shapes(shape, other)
-
-
-@recipe("Where")
-def _where(d: Draw) -> None:
-    shape = d.read().shape
-    for _ in range(2):
+    for _ in range(2 if d.schema.name == "Where" else d.pick(0, 1, 1, 2, 3)):
         other = d.read(broadcasts(shape), new=varied(d, shape)).shape
         shape = np.broadcast_shapes(shape, other)
 

@@ -45,25 +45,15 @@ def _projected(numbers, dtype):
 
 @FLOATS
 @CAUSAL
+@pytest.mark.parametrize("past", [0, PAST])
 @pytest.mark.parametrize("mask", _masks(LENGTH))
-def test_attention_agrees_with_any_mask(mask, unidirectional, dtype):
+def test_attention_agrees_with_any_mask_and_after_cached_keys(past, mask, unidirectional, dtype):
     numbers = Numbers()
     inputs = [*_projected(numbers, dtype), numbers.floats(3 * HIDDEN, dtype=dtype)]
-    inputs.append(_masks(LENGTH)[mask])
-    agrees("Attention", inputs, num_heads=HEADS, unidirectional=unidirectional)
-
-
-@FLOATS
-@CAUSAL
-@pytest.mark.parametrize("mask", _masks(LENGTH + PAST))
-def test_attention_agrees_after_cached_keys(mask, unidirectional, dtype):
-    numbers = Numbers()
-    inputs = [*_projected(numbers, dtype), numbers.floats(3 * HIDDEN, dtype=dtype)]
-    inputs += [
-        _masks(LENGTH + PAST)[mask],
-        numbers.floats(2, BATCH, HEADS, PAST, SIZE, dtype=dtype),
-    ]
-    agrees("Attention", inputs, [dtype, dtype], num_heads=HEADS, unidirectional=unidirectional)
+    inputs.append(_masks(LENGTH + past)[mask])
+    inputs += [numbers.floats(2, BATCH, HEADS, past, SIZE, dtype=dtype)] if past else []
+    outputs = [dtype, dtype] if past else [dtype]
+    agrees("Attention", inputs, outputs, num_heads=HEADS, unidirectional=unidirectional)
 
 
 @FLOATS

@@ -142,12 +142,14 @@ def _picture(numbers, dtype, *, last):
 
 @BYTES
 @pytest.mark.parametrize("last", [0, 1])
-@pytest.mark.parametrize("attributes", POOLS, ids=str)
+@pytest.mark.parametrize("attributes", [*POOLS, None], ids=str)
 def test_bytes_are_averaged(attributes, last, dtype):
+    """Under windows, or over whole pictures."""
     numbers = Numbers()
     inputs = [_picture(numbers, dtype, last=last)]
     inputs += [numbers.scale(), numbers.bytes(dtype), numbers.scale(), numbers.bytes(dtype)]
-    agrees("QLinearAveragePool", inputs, channels_last=last, **attributes)
+    op_type = "QLinearGlobalAveragePool" if attributes is None else "QLinearAveragePool"
+    agrees(op_type, inputs, channels_last=last, **(attributes or {}))
 
 
 @settings(max_examples=15, deadline=None)
@@ -161,15 +163,6 @@ def test_halves_of_averages_are_rounded_alike(seed, zeros, attributes):
     # the quotient of the scales is 3 / 2, so that many averages are halves, but for rounding
     parameters = [np.float32(0.03), U8.type(zeros[0]), np.float32(0.02), U8.type(zeros[1])]
     agrees("QLinearAveragePool", [x, *parameters], **attributes)
-
-
-@BYTES
-@pytest.mark.parametrize("last", [0, 1])
-def test_whole_pictures_of_bytes_are_averaged(last, dtype):
-    numbers = Numbers()
-    inputs = [_picture(numbers, dtype, last=last)]
-    inputs += [numbers.scale(), numbers.bytes(dtype), numbers.scale(), numbers.bytes(dtype)]
-    agrees("QLinearGlobalAveragePool", inputs, channels_last=last)
 
 
 @BYTES

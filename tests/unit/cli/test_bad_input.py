@@ -2,6 +2,9 @@
 
 import json
 import time
+from contextlib import nullcontext
+
+import pytest
 
 from tests.interrupting import heard
 
@@ -31,36 +34,31 @@ def test_a_bug_is_told_as_a_bug(cli, linear, monkeypatch):
     assert "Traceback" in cli("plan", linear, "--debug").err
 
 
-def test_an_interruption_has_its_own_exit_code(cli, linear, monkeypatch):
-    def interrupt(*_, **__):
+class _Interrupted:
+    def __del__(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", interrupt)
-    ended = cli("plan", linear)
-    assert (ended.code, ended.out, ended.err) == (130, "", "error: interrupted\n")
+
+def _interrupted(*_, **__):
+    raise KeyboardInterrupt
 
 
-def test_an_interruption_that_python_drops_strikes_again(cli, linear, monkeypatch):
-    class Interrupted:
-        def __del__(self):
-            raise KeyboardInterrupt
+def _dropped_by_python(*_, **__):
+    _Interrupted()
+    time.sleep(60)
 
-    def drop(*_, **__):
-        Interrupted()
-        time.sleep(60)
 
-    monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", drop)
-    with heard():
+def _taken_for_a_fault_of_a_library(*_, **__):
+    error = ImportError("no such library")
+    error.__context__ = KeyboardInterrupt()
+    raise error
+
+
+@pytest.mark.parametrize(
+    "work", [_interrupted, _dropped_by_python, _taken_for_a_fault_of_a_library]
+)
+def test_an_interruption_has_its_own_exit_code_however_it_comes(work, cli, linear, monkeypatch):
+    monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", work)
+    with heard() if work is _dropped_by_python else nullcontext():
         ended = cli("plan", linear)
-    assert (ended.code, ended.out, ended.err) == (130, "", "error: interrupted\n")
-
-
-def test_an_interruption_that_a_library_takes_for_its_own_fault_is_one(cli, linear, monkeypatch):
-    def load(*_, **__):
-        error = ImportError("no such library")
-        error.__context__ = KeyboardInterrupt()
-        raise error
-
-    monkeypatch.setattr("subgraphkit.cli.commands.plan.partition", load)
-    ended = cli("plan", linear)
     assert (ended.code, ended.out, ended.err) == (130, "", "error: interrupted\n")

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -46,7 +45,9 @@ def backend():
 def data_of(cli, *words):
     ended = cli(*words, "--json")
     assert ended.code == 0, ended.err
-    return json.loads(ended.out)["data"]
+    document = json.loads(ended.out)
+    assert document["schema"] == f"subgraphkit.{words[0]}/1"
+    return document["data"]
 
 
 def test_what_is_built_is_found_by_the_next_bind(cli, backend):
@@ -98,15 +99,6 @@ def diamond(tmp_path):
     return path
 
 
-def _plan(cli, *words):
-    ended = cli("plan", *words, "--json")
-    assert ended.code == 0, ended.err
-    document: dict[str, Any] = json.loads(ended.out)
-    assert document["schema"] == "subgraphkit.plan/1"
-    data: dict[str, Any] = document["data"]
-    return data
-
-
 def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(cli, tmp_path):
     proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
     weight = np.zeros(1500, np.float32)
@@ -124,7 +116,7 @@ def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(cli, tmp_p
 
 def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(cli, diamond, monkeypatch):
     told = sk.partition(sk.bind(sk.load(diamond), backend="numpy")).memory()
-    data = _plan(cli, diamond, "--backend", "numpy", "--memory")
+    data = data_of(cli, "plan", diamond, "--backend", "numpy", "--memory")
     assert data["memory"] == json.loads(json.dumps(told.to_dict()))
     shown = cli("plan", diamond, "--backend", "numpy", "--memory")
     assert shown.code == 0
@@ -139,16 +131,6 @@ def test_memory_is_told_by_part_and_too_little_of_it_is_an_error(cli, diamond, m
     assert refused.code == 2
     assert str(told) in shown.out
     assert "SGK134" in refused.err
-
-
-def _run(cli, *words):
-    ended = cli("run", *words, "--json")
-    assert ended.code == 0, ended.err
-    document: dict[str, Any] = json.loads(ended.out)
-    assert document["schema"] == "subgraphkit.run/1"
-    assert document["errors"] == []
-    data: dict[str, Any] = document["data"]
-    return data
 
 
 WINDOWS = """

@@ -74,19 +74,14 @@ def hub_that_may_not_hand_out(size):
     return *hub(size), refusing
 
 
-def sum_of_what_may_not_enter(size):
+def sum_of_what_may_not_enter(size, answer=lambda _, value, side: (side, value) != ("input", "x")):
     rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
     rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
-    refusing = taking(
-        "Neg Sum", "one", accept_boundary=lambda node, value, side: (side, value) != ("input", "x")
-    )
-    return rows, ["y"], refusing
+    return rows, ["y"], taking("Neg Sum", "one", accept_boundary=answer)
 
 
 def sum_of_what_may_not_leave(size):
-    rows: list[Row] = [("Neg", ["x"], [f"a{at}"]) for at in range(size)]
-    rows.append(("Sum", [f"a{at}" for at in range(size)], ["y"]))
-    return rows, ["y"], taking("Neg Sum", "one", accept_boundary=leaving({"y"}))
+    return sum_of_what_may_not_enter(size, leaving({"y"}))
 
 
 def group_refused_at_its_end(size):

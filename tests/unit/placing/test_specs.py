@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import strategies as st
 
 import subgraphkit as sk
 from subgraphkit.configuration.settings import SETTINGS, OtherSettings
@@ -76,9 +75,6 @@ def test_a_spec_that_engines_should_not_take_along_says_what_is_too_much():
     assert "'settings'" in text
     with sk.InferenceSession("m.onnx", "numpy", limits={"max_nodes": 10**4100}) as session:
         refusal("SGK192", lambda: pickle.dumps(session))
-
-
-_NAMES = st.text(min_size=1, max_size=8)
 
 
 @pytest.mark.parametrize(

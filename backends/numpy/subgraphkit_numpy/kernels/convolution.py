@@ -106,8 +106,8 @@ def _convolve(
 def _problem(
     shape: Shape, w: Array, windows: WindowAttributes, finish: Finish | None = None
 ) -> Problem:
-    geometry, sizes = windows.on(shape[2:], w.shape[2:]), (*shape[:2], len(w), windows.groups)
-    return Problem(*sizes, shape[2:], geometry, w.dtype, finish)
+    geometry, groups = windows.on(shape[2:], w.shape[2:]), windows.groups
+    return Problem(shape[0], shape[1], len(w), groups, shape[2:], geometry, w.dtype, finish)
 
 
 def _tiling(problem: Problem, w: Array, b: Array | None = None) -> Tiling:

@@ -25,7 +25,7 @@ def batch_normalization(site: Site) -> Made:
     """
     epsilon, by_channel = site.attribute("epsilon", 1e-5), site.attribute("spatial", 1)
 
-    def normalize(x: Array, *statistics: Array, out: Array | None = None) -> Array:
+    def normalize(x: Array, *statistics: Array, out: Array | None = None) -> Any:
         # a factor and an addend, both of which are computed in float64
         wide = widen(x)
         scale, bias, mean, variance = (array.astype(np.float64) for array in statistics)
@@ -42,7 +42,7 @@ def batch_normalization(site: Site) -> Made:
     return _batch_training(site, normalize)
 
 
-def _batch_training(site: Site, normalize: Callable[..., Array]) -> Made:
+def _batch_training(site: Site, normalize: Callable[..., Any]) -> Made:
     by_channel = site.attribute("spatial", 1)
     momentum, count = site.attribute("momentum", 0.9), site.output_count
 

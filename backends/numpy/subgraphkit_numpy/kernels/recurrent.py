@@ -69,8 +69,8 @@ class _Cell:
     """
 
     step: StepFunction
-    linear_before_reset: int
-    coupled: int
+    linear_before_reset: bool
+    coupled: bool
     limit: float | None
     functions: Sequence[Activation]
     recurrence: Any
@@ -169,8 +169,8 @@ def _layer(site: Site, kind: str) -> Callable[..., Any]:
     direction = site.attribute("direction", "forward")
     directions = 2 if direction == "bidirectional" else 1
     functions = _activations(site, defaults, directions)
-    switches = [site.attribute(name, 0) for name in ("linear_before_reset", "input_forget")]
-    make_cell = partial(_Cell, step, *switches, site.attribute("clip"))
+    is_linear, is_coupled = site.attribute("linear_before_reset"), site.attribute("input_forget")
+    make_cell = partial(_Cell, step, bool(is_linear), bool(is_coupled), site.attribute("clip"))
     batch_first, wanted = site.attribute("layout", 0), site.output_count
 
     def run(x: Array, w: Any, r: Any, b: Array | None, lengths: Array | None, *rest: Any) -> Any:
