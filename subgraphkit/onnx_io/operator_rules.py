@@ -216,9 +216,11 @@ def _dict_vectorizer(call: Call) -> Types:
 
 
 def _attention(call: Call) -> Types:
-    """Leave sizes open that onnx computes as 0 of open ones, where heads share an axis."""
+    """Leave sizes open that onnx computes as 0 of open ones, or without a past of open size."""
     found = call.standard("Attention", 25, call.attributes, call.inputs, call.values)
     given = {size for place in range(6) for size in call.shape(place) or ()}
+    if any(call.inputs[4:5]) and not all(isinstance(n, int) for n in call.shape(4) or (None,)):
+        found = [*found[:3], *with_shapes(found[3:], lambda shape: (*shape[:3], None))]
     return with_shapes(found, lambda s: tuple(size if size or 0 in given else None for size in s))
 
 

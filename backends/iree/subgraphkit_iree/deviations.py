@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 import subgraphkit as sk
+from subgraphkit_iree.windows import are_fixed, average_problem, padded_before, window_problem
 
 LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 """Operators that make a number of NaN."""
@@ -207,15 +208,11 @@ def _training(node: sk.Node) -> str:
     return "a training mode" if any(node.inputs[2:]) and (on is None or on.any()) else ""
 
 
-def _are_fixed(node: sk.Node, place: int = 0) -> bool:
-    return all(isinstance(size, int) for size in node.shape(place) or ())
-
-
 def _recurrent(node: sk.Node) -> str:
     """Take the plain ones; the importer drops what it does not know of the others."""
     if any(node.input_type(place) is not None for place in (4, 7)):
         return "lengths of sequences or peepholes"
-    if not _are_fixed(node):
+    if not are_fixed(node):
         return "sizes that are open; IREE mixes it up with other operators of its module"
     odd = {"activations", "activation_alpha", "activation_beta", "clip", "input_forget"}
     found = sorted(odd & node.attributes.keys())
@@ -254,14 +251,6 @@ def _ignoring(attribute: str, known: str | int) -> Callable[[sk.Node], str]:
     return rule
 
 
-def _padded_windows(node: sk.Node) -> str:
-    """Look whether a window may reach beyond the padding, by which IREE divides as well."""
-    if max(node.attribute("kernel_shape")) == 1 and _steps(node) > 1:
-        return "windows of one element, beside which it leaves what is before them unwritten"
-    counts = node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0)
-    return "windows beyond the padding that is counted" if counts else ""
-
-
 _MOST_ORDERED: Final = 256
 
 
@@ -274,6 +263,20 @@ def _sort_problem(node: sk.Node) -> str:
     return _fed_sizes(node)
 
 
+def _slice(node: sk.Node) -> str:
+    """Refuse to go back from beyond the end: IREE reads what lies there."""
+    steps, starts = (node.constant(at) if any(node.inputs[at : at + 1]) else None for at in (4, 1))
+    if steps is None:
+        return "steps that are fed" if any(node.inputs[4:]) else ""
+    shape, axes = node.shape(0) or (), node.constant(3) if any(node.inputs[3:4]) else None
+    for at, axis in enumerate(range(len(steps)) if axes is None else axes):
+        size, first = shape[axis], None if starts is None else starts[at]
+        is_inside = first is not None and (first < 0 or (isinstance(size, int) and first < size))
+        if steps[at] < 0 and not is_inside:
+            return "a way back from beyond the end, from where IREE reads"
+    return ""
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -281,21 +284,6 @@ def _always(reason: str) -> Callable[[sk.Node], str]:
 def _split(node: sk.Node) -> str:
     several = len(set(node.attribute("split") or (0,))) > 1
     return "parts of several sizes, which IREE makes alike" if several else _fed_sizes(node)
-
-
-def _padded_before(node: sk.Node) -> str:
-    if "SAME" in node.attribute("auto_pad", ""):
-        return "padding to the same size, which IREE takes otherwise where steps are wide"
-    maker = node.producer(0)
-    while maker is not None and maker.op_type == "Identity":
-        maker = maker.producer(0)
-    is_padded = maker is not None and maker.op_type == "Pad"
-    wrong = is_padded and _steps(node) > 1
-    return "padding in front of strides, with which IREE takes other places" if wrong else ""
-
-
-def _steps(node: sk.Node) -> int:
-    return int(max(node.attribute("strides", None) or (1,)))
 
 
 def _short_time_fourier(node: sk.Node) -> str:
@@ -333,19 +321,23 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(_WITH_AXES, _axes),
     "ReduceL2": lambda n: _shortened(n) or _axes(n),
     "Abs": lambda n: "numbers without a sign, read with one" if n.dtype().label[0] == "u" else "",
-    "AveragePool": _padded_windows,
+    "AveragePool": average_problem,
     "BatchNormalization": _ignoring("training_mode", 0),
     "BitShift": _wide_shifts,
     "CenterCropPad": _always("it crops by padding with less than nothing"),
-    "Conv": lambda n: "" if _are_fixed(n, 1) or _steps(n) == 1 else "open filters, moved by steps",
-    "ConvTranspose": _padded_before,
+    "Conv": lambda n: "open filters" if not are_fixed(n, 1) else window_problem(n),
+    "ConvTranspose": padded_before,
     "Det": _always("it makes NaN of matrices that want rows exchanged"),
     "Dropout": _training,
     "Hardmax": _hardmax,
     "Gelu": _ignoring("approximate", "none"),
     "GridSample": _always("it reads what is beyond the edge"),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
-    "MaxPool": lambda n: "indices, which IREE counts in each channel" if any(n.outputs[1:]) else "",
+    "MaxPool": lambda node: (
+        "indices, which IREE counts in each channel"
+        if any(node.outputs[1:])
+        else window_problem(node)
+    ),
     "Pad": _open_pads,
     "QLinearMatMul": _matrix_stacks,
     "QLinearConv": lambda n: "a bias, which IREE scales otherwise" if any(n.inputs[8:]) else "",
@@ -356,12 +348,12 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "ReverseSequence": _always("it cannot be compiled"),
     "MatMulInteger": _unsigned_bytes,
     "Gemm": lambda n: (
-        "" if _are_fixed(n, 2) and not _has_none(n) else "an open summand, or factors of nothing"
+        "" if are_fixed(n, 2) and not _has_none(n) else "an open summand, or factors of nothing"
     ),
-    "LRN": lambda n: "" if _are_fixed(n) else "sizes that are open, beside which it sums others",
+    "LRN": lambda n: "" if are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
     "STFT": _short_time_fourier,
-    "Slice": lambda n: "steps that are fed" if any(n.inputs[4:]) and not n.is_constant(4) else "",
+    "Slice": _slice,
     "TopK": _sort_problem,
     "Upsample": lambda n: (
         "a mode other than nearest, for which IREE has coordinates of its own"

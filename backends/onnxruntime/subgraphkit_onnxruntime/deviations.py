@@ -19,6 +19,7 @@ from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, Shape
 from subgraphkit_onnxruntime.library import onnxruntime
+from subgraphkit_onnxruntime.resizing import cut_fractions, resize_problem
 
 
 def deviation(node: Node) -> str:
@@ -94,8 +95,6 @@ def _fits_sums(factor: npt.NDArray[Any]) -> bool:
     return bool((np.abs(factor.astype(np.int16)) <= _LARGEST_FACTOR).all())
 
 
-_IMAGES: Final = 4
-_VOLUMES: Final = 5
 _FARTHEST: Final = [np.iinfo(np.int32).max, np.iinfo(np.int64).max]
 _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
@@ -108,6 +107,8 @@ ENDS_ON_NOTHING: Final = frozenset(
 FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
 _BATCH: Final = 1
 _PLANE: Final = 2
+_HIGH: Final = 2
+_EXPANDED: Final = 27
 _WHOLE: Final = (
     *("Einsum", "Pow", "ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
 )
@@ -264,69 +265,6 @@ def _scatter(node: Node) -> str:
     return ""
 
 
-def _resize(node: Node) -> str:
-    sizes = node.constant(3)
-    if sizes is not None and not sizes.all():
-        return "sizes of 0 are an error"
-    mode = node.attribute("coordinate_transformation_mode", "")
-    if mode == "tf_crop_and_resize" and not _crops_resized_axes(node):
-        return "a region is left out along axes that keep their size"
-    if not _resizes_few_axes(node):
-        return "it interpolates along two axes, or the last three, and is an error for others"
-    return _cut_fractions(node) or _aligned_corners(node)
-
-
-def _crops_resized_axes(node: Node) -> bool:
-    """Say whether the region is known to be all of every axis that may keep its size."""
-    region, scales = node.constant(1), node.constant(2)
-    if region is None or scales is None or len(region) != 2 * len(scales):
-        return False
-    ends = zip(scales, *np.split(region, 2), strict=True)
-    return all(scale != 1 or (start, end) == (0, 1) for scale, start, end in ends)
-
-
-def _aligned_corners(node: Node) -> str:
-    """Look for sizes that are rounded, where the last element lies on the last."""
-    mode = node.attribute("coordinate_transformation_mode", "")
-    aligned = mode in {"align_corners", "tf_crop_and_resize"}
-    if not aligned or not _has(node.inputs, 2):
-        return ""
-    scales = node.constant(2)
-    if scales is not None and (scales == scales.round()).all():
-        return ""
-    return "corners are aligned by the rounded output size, not by the scales"
-
-
-def _cut_fractions(node: Node) -> str:
-    is_nearest = node.attribute("mode", "nearest") == "nearest"
-    if is_nearest or "float" in node.dtype(0).label or node.dtype(0) is DataType.DOUBLE:
-        return ""
-    return "fractions between whole numbers are cut off, not rounded"
-
-
-def _resizes_few_axes(node: Node) -> bool:
-    """Say whether the axes that surely change are some that ONNX Runtime interpolates along."""
-    mode, before = node.attribute("mode", "nearest"), node.shape(0)
-    after = node.graph.shape(node.outputs[0])
-    if mode != "nearest" and node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return False
-    if mode == "nearest" or not before or after is None:
-        return True
-    pairs = enumerate(zip(before, after, strict=False))
-    shrinks = {
-        axis: new < old
-        for axis, (old, new) in pairs
-        if isinstance(old, int) and isinstance(new, int) and old != new
-    }
-    changed = shrinks.keys()
-    if len(before) == _IMAGES:
-        fails = mode == "cubic" and any(shrinks.values()) and not node.attribute("antialias", 0)
-        return changed <= {2, 3} or (changed <= {1, 2} and not fails)
-    if mode == "linear" and len(before) == _VOLUMES:
-        return changed <= {2, 3, 4}
-    return not changed or len(before) in ({2, 3} if mode == "linear" else {2})
-
-
 def _division(node: Node) -> str:
     divisor = node.constant(1)
     is_safe = divisor is not None and not (divisor == -1).any()
@@ -352,6 +290,12 @@ def _stft(node: Node) -> str:
     return "" if is_safe else "a frame of no length ends the process"
 
 
+def _clip(node: Node) -> str:
+    maker = node.producer(_HIGH) if _has(node.inputs, _HIGH) else None
+    is_joined = maker is not None and maker.op_type == "Relu"
+    return "a bound made by Relu, which is taken for what is clipped" if is_joined else ""
+
+
 def _has(values: tuple[str, ...], place: int) -> bool:
     return place < len(values) and bool(values[place])
 
@@ -369,6 +313,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
+    "Clip": _clip,
     "Conv": _window,
     "ConvInteger": lambda node: _window(node) or _conv_integer(node),
     "ConvTranspose": _stated_size,
@@ -384,13 +329,14 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
+    "ReduceLogSumExp": lambda n: "exponentials that overflow" if n.opset >= _EXPANDED else "",
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
-    "Resize": _resize,
+    "Resize": resize_problem,
     "Scan": _scan,
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     "Slice": _slice,
     "STFT": _stft,
-    "Upsample": _cut_fractions,
+    "Upsample": cut_fractions,
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
     "SplitToSequence": _split_to_sequence,
 }

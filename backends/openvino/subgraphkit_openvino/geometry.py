@@ -10,6 +10,7 @@ _SCALES: Final = 2
 _SIZES: Final = 3
 _IMAGES: Final = 4
 _VOLUMES: Final = 5
+_TRIED: Final = 64
 
 
 def resize_problem(node: Node) -> str:
@@ -80,7 +81,7 @@ def pool_problem(node: Node) -> str:
     OpenVINO divides by what lies outside of the padding as well.
     """
     if not node.attribute("ceil_mode", 0):
-        return ""
+        return far_window(node)
     kernel = tuple(node.attribute("kernel_shape"))
     ones = (1,) * len(kernel)
     strides = tuple(node.attribute("strides", None) or ones)
@@ -99,4 +100,18 @@ def pool_problem(node: Node) -> str:
             return "a window may begin in the padding at the end, which OpenVINO keeps"
         if divides and over:
             return "a window may reach beyond the padding, by which OpenVINO divides as well"
+    return far_window(node)
+
+
+def far_window(node: Node, filters: int = 1) -> str:
+    """Refuse windows that reach beyond the size that OpenVINO compiles for where it is open."""
+    sizes = (node.shape(0) or ())[_CHANNELS:]
+    kernel = node.attribute("kernel_shape", None) or (node.shape(filters) or ())[_CHANNELS:]
+    pads = node.attribute("pads", None) or (0,) * 2 * len(sizes)
+    steps = node.attribute("dilations", None) or ()
+    for axis, (size, taps, step) in enumerate(zip(sizes, kernel, steps, strict=False)):
+        if not isinstance(size, int) and isinstance(taps, int):
+            spare = max(taps, _TRIED) + pads[axis] + pads[axis + len(sizes)]
+            if (taps - 1) * step >= spare:
+                return f"dilations beyond {_TRIED} places of an open size, which OpenVINO refuses"
     return ""

@@ -7,6 +7,7 @@ import numpy as np
 
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType
+from subgraphkit_openvino.geometry import far_window
 
 _CHANNELS: Final = 2
 _CORNERS: Final = 4
@@ -40,17 +41,18 @@ def _compress(node: Node) -> str:
 
 def _conv(node: Node) -> str:
     """Refuse volumes of one channel with differing dilations, or left one wide by steps."""
-    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
+    place = 3 if node.op_type == "QLinearConv" else 1
+    filters = node.shape(place) or ()
     strides = tuple(node.attribute("strides", None) or ())
     if filters[1:2] != (1,) or node.attribute("group", 1) != 1:
-        return ""
+        return far_window(node, place)
     if len(filters) > _VOLUME + 1 and len(set(node.attribute("dilations", None) or ())) > 1:
         return "dilations of a volume of one channel that differ, of which OpenVINO takes others"
     if len(strides) != _VOLUME:
-        return ""
+        return far_window(node, place)
     width = (node.graph.shape(node.outputs[0]) or (None,))[-1]
     if strides[1] > 1 or strides[2] == 1 or (isinstance(width, int) and width > 1):
-        return ""
+        return far_window(node, place)
     return "steps along a last axis that is left with one element, with which OpenVINO adds others"
 
 
@@ -158,7 +160,18 @@ def _logarithm(node: Node) -> str:
 
 def _dequantize(node: Node) -> str:
     is_open = node.attribute("block_size", 0) and not is_fixed(node)
-    return "blocks along an open size, with which OpenVINO fails to run" if is_open else ""
+    if is_open:
+        return "blocks along an open size, with which OpenVINO fails to run"
+    return _fed_steps(node, 0)
+
+
+def _fed_steps(node: Node, stored: int) -> str:
+    """Refuse stored numbers whose scale or zero point is not: the second run is another."""
+    has_zero = any(node.inputs[stored + 2 : stored + 3])
+    if not node.is_constant(stored) or not has_zero:
+        return ""
+    is_fed = not all(map(node.is_constant, range(stored + 1, stored + 3)))
+    return "stored numbers of a fed scale or zero point, which OpenVINO changes" if is_fed else ""
 
 
 def _lrn(node: Node) -> str:
@@ -282,6 +295,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "GatherElements": _gather_elements,
     "Gemm": _gemm,
     "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
+    "IsInf": lambda n: "" if is_fixed(n) else "open sizes, in which OpenVINO finds no infinity",
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
@@ -289,7 +303,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(_RECURRENT, _recurrent),
     "Pad": _pad,
     "QLinearConv": lambda node: _conv(node) or _filters(node),
-    "QLinearMatMul": _result_steps,
+    "QLinearMatMul": lambda n: _result_steps(n) or _fed_steps(n, 0) or _fed_steps(n, 3),
     **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), _logarithm),
     "RoiAlign": _roi_align,
     "Slice": _slice,

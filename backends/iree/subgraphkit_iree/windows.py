@@ -1,0 +1,54 @@
+"""Windows that slide over an array: what IREE computes otherwise than ONNX says."""
+
+import subgraphkit as sk
+
+_CHANNELS = 2
+
+
+def are_fixed(node: sk.Node, place: int = 0) -> bool:
+    """Say whether all sizes of an input are known."""
+    return all(isinstance(size, int) for size in node.shape(place) or ())
+
+
+def average_problem(node: sk.Node) -> str:
+    """Look whether a window may reach beyond the padding, by which IREE divides as well."""
+    if max(node.attribute("kernel_shape")) == 1 and _steps(node) > 1:
+        return "windows of one element, beside which it leaves what is before them unwritten"
+    if node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0):
+        return "windows beyond the padding that is counted"
+    is_fitted = node.attribute("ceil_mode", 0) or "SAME" in node.attribute("auto_pad", "")
+    if is_fitted and not are_fixed(node):
+        return "windows fitted to open sizes, by which it divides as if they were none"
+    return window_problem(node)
+
+
+def window_problem(node: sk.Node) -> str:
+    """Refuse windows that may be wider than what they slide over: the process may end."""
+    sizes = (node.shape(0) or ())[_CHANNELS:]
+    kernel = node.attribute("kernel_shape", None) or (node.shape(1) or ())[_CHANNELS:]
+    pads = node.attribute("pads", None) or (0,) * 2 * len(sizes)
+    dilations = node.attribute("dilations", None) or (1,) * len(sizes)
+    if "SAME" in node.attribute("auto_pad", ""):
+        return ""
+    for axis, (size, taps) in enumerate(zip(sizes, kernel, strict=False)):
+        around = pads[axis] + pads[axis + len(sizes)]
+        reach = (taps - 1) * dilations[axis] if isinstance(taps, int) else around
+        if not isinstance(size, int) and reach > around:
+            return "windows that may be wider than an open size, beside which it writes"
+    return ""
+
+
+def padded_before(node: sk.Node) -> str:
+    """Refuse padding of a size that is not stated, and in front of strides."""
+    if "SAME" in node.attribute("auto_pad", ""):
+        return "padding to the same size, which IREE takes otherwise where steps are wide"
+    maker = node.producer(0)
+    while maker is not None and maker.op_type == "Identity":
+        maker = maker.producer(0)
+    is_padded = maker is not None and maker.op_type == "Pad"
+    wrong = is_padded and _steps(node) > 1
+    return "padding in front of strides, with which IREE takes other places" if wrong else ""
+
+
+def _steps(node: sk.Node) -> int:
+    return int(max(node.attribute("strides", None) or (1,)))
