@@ -20,6 +20,7 @@ from subgraphkit.ir.costs import is_open, work_of
 from subgraphkit.lazy import cached_property
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
 from subgraphkit.texts import count_of
+from subgraphkit.types import Shape
 
 NODE: Final = "node"
 """The class of what every node costs, however small."""
@@ -89,6 +90,14 @@ _MARGIN_OF_UNSURE: Final = 0.8
 _LEAST: Final = 1e-3
 
 
+def _is_open_picture(shape: Shape | None) -> bool:
+    """Say whether what is fed are pictures of open size: what pixels cost outweighs the nodes."""
+    match shape:
+        case (_, 1 | 3, height, width):
+            return not (isinstance(height, int) and isinstance(width, int))
+    return False
+
+
 class Predictions:
     """Predictions for one bound model."""
 
@@ -117,6 +126,8 @@ class Predictions:
         # Where what counts as one element may be many, a run may be as long as it likes.
         opens = any(is_open(Node(self._bound, node)) for node in self._bound.order)
         extra = {OPEN: self._whole[NODE]} if opens else {RUN: 1}
+        if any(_is_open_picture(self._bound.shape(name)) for name in self._bound.inputs):
+            extra = {NODE: 0}
         predicted = {name: self._seconds(name, {**self._whole, **extra}) for name in known}
         is_unsure = opens or self._settings.threads == 1 or min(predicted.values()) < _LEAST
         margin = _MARGIN_OF_UNSURE if is_unsure else _MARGIN

@@ -81,14 +81,14 @@ def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn():
     assert Predictions(model, model.settings).rank_backends(names) == names[::-1]
 
 
-def test_openvino_is_dearer_by_every_node_where_sizes_are_open():
+def test_openvino_is_dearer_by_every_node_where_sizes_are_open_but_of_pictures():
     moves = "".join(f"x{at + 1} = Exp(x{at})  " for at in range(40))
     names, found = ["onnxruntime", "openvino"], []
-    for size in ("N", 1 << 12):
-        edge = f"float[{size}, 2048]"
+    for sizes in ("N, 2048", "4096, 2048", "N, 3, H, W"):
+        edge = f"float[{sizes}]"
         model = bound(f"g ({edge} x0) => ({edge} y) {{ {moves} y = Neg(x40) }}", threads=1)
         found.append(Predictions(model, model.settings).rank_backends(names))
-    assert found == [names, names[::-1]]
+    assert found == [names, names[::-1], names[::-1]]
 
 
 def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path):
