@@ -174,10 +174,9 @@ class PatternSelector(SubgraphSelector):
             chain.append(at)
             at = self._only_consumer(at)
         words = list(accumulate(f"{one.qualified_op_type} " for one in chain))
+        lengths = range(len(chain), 0, -1)
         for pattern in self._patterns:
-            self._lengths += [
-                n for n in range(len(chain), 0, -1) if pattern.fullmatch(words[n - 1])
-            ]
+            self._lengths += [n for n in lengths if pattern.fullmatch(words[n - 1])]
         for place, one in enumerate(chain[: max(self._lengths, default=0)]):
             if self._where is not None and not (answer := self._where(one)):
                 refused = Refusal("pattern", f"the predicate of the pattern refuses {one.label}")

@@ -289,10 +289,7 @@ def in_json(value: Any, *more: str) -> Any:
     Numbers that JSON has no word for, and what it does not know, are written as text.
     """
     if is_dataclass(value):
-        names = [
-            *(one.name for one in fields(value)),
-            *(one for one in more if hasattr(value, one)),
-        ]
+        names = [one.name for one in fields(value)] + [one for one in more if hasattr(value, one)]
         return {name: in_json(getattr(value, name), *more) for name in names}
     if isinstance(value, Mapping):
         return {name: in_json(one, *more) for name, one in value.items()}

@@ -105,12 +105,8 @@ def unregister_backend(name: str) -> None:
     """
     record = CATALOGUE.remove(name)
     if record is None:
-        raise messages.unknown_distribution(
-            name,
-            IN_PROCESS,
-            [found.provider for found in CATALOGUE.find(name)],
-            "unregister_backend",
-        )
+        found = [one.provider for one in CATALOGUE.find(name)]
+        raise messages.unknown_distribution(name, IN_PROCESS, found, "unregister_backend")
     _SLOTS[key_of(record)] = _Slot()
 
 

@@ -107,14 +107,8 @@ def constant_of(node: onnx.NodeProto, folders: DataFolders | None) -> Initialize
     return None
 
 
-_CONSTANT_DTYPES = {
-    "value_float": DataType.FLOAT,
-    "value_floats": DataType.FLOAT,
-    "value_int": DataType.INT64,
-    "value_ints": DataType.INT64,
-    "value_string": DataType.STRING,
-    "value_strings": DataType.STRING,
-}
+_DTYPES = {"float": DataType.FLOAT, "int": DataType.INT64, "string": DataType.STRING}
+_CONSTANT_DTYPES = {f"value_{kind}{s}": dtype for kind, dtype in _DTYPES.items() for s in ("", "s")}
 
 
 def _text(raw: bytes) -> str | bytes:
@@ -211,9 +205,7 @@ _TYPE: Final = Rule("a data type of ONNX", _is_type, _WHOLE | _TEXT)
 _TYPE_OR_NONE: Final = Rule(
     "a data type of ONNX, or 0", lambda value: not value or _is_type(value), _WHOLE
 )
-_LOSS: Final = _words("none", "mean", "sum")
 _ADDING: Final = _words("none", "add", "mul", "max", "min")
-_TRANSFORMS: Final = _words("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _KERNELS: Final = _words("LINEAR", "POLY", "RBF", "SIGMOID")
 
 _RULES: Final[Mapping[str, Rule]] = {
@@ -253,12 +245,14 @@ _RULES: Final[Mapping[str, Rule]] = {
     **_each(_SCALE, "height_scale scales width_scale"),
     **_each(_TYPE, "dtype output_datatype softmax_precision stash_type to"),
     **_each(_TYPE_OR_NONE, "output_dtype precision"),
+    **_each(_KERNELS, "SVMClassifier.kernel_type SVMRegressor.kernel_type"),
+    **_each(_ADDING, "ScatterElements.reduction ScatterND.reduction"),
+    **_each(_words("DCR", "CRD"), "DepthToSpace.mode SpaceToDepth.mode"),
     "Attention.qk_matmul_output_mode": _span(0, 3),
     "BitShift.direction": _words("LEFT", "RIGHT"),
     "CastMap.cast_to": _words("TO_FLOAT", "TO_STRING", "TO_INT64"),
     "CastMap.map_form": _words("DENSE", "SPARSE"),
     "CausalConvWithState.activation": _words("silu", "swish", "none"),
-    "DepthToSpace.mode": _words("DCR", "CRD"),
     "GridSample.mode": _words("nearest", "linear", "cubic", "bilinear", "bicubic"),
     "ImageDecoder.pixel_format": _words("RGB", "BGR", "Grayscale"),
     "LinearAttention.update_rule": _words("linear", "gated", "delta", "gated_delta"),
@@ -268,11 +262,6 @@ _RULES: Final[Mapping[str, Rule]] = {
     "Pad.pads": _NUMBER,
     "Resize.mode": _words("nearest", "linear", "cubic"),
     "RoiAlign.mode": _words("avg", "max"),
-    "SVMClassifier.kernel_type": _KERNELS,
-    "SVMRegressor.kernel_type": _KERNELS,
-    "ScatterElements.reduction": _ADDING,
-    "ScatterND.reduction": _ADDING,
-    "SpaceToDepth.mode": _words("DCR", "CRD"),
     "TensorScatter.mode": _words("linear", "circular"),
     "TfIdfVectorizer.mode": _words("TF", "IDF", "TFIDF"),
     "TreeEnsemble.aggregate_function": _span(0, 3),
@@ -298,8 +287,8 @@ _RULES: Final[Mapping[str, Rule]] = {
         _WHOLE,
         is_of_list=True,
     ),
-    "post_transform": _TRANSFORMS,
-    "reduction": _LOSS,
+    "post_transform": _words("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"),
+    "reduction": _words("none", "mean", "sum"),
     "round_mode": _words("up", "down", "nearest"),
 }
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
-from types import MappingProxyType
 from typing import Any
 
 import numpy.typing as npt
@@ -105,7 +104,7 @@ def with_nodes(
     ``reasons``: What is said of each node that goes, by number.
     ``types``: Types that are stated of what the nodes make.
     """
-    work = _Work(model, reasons)
+    work = _Work(model, reasons, {})
     work.add(list(added), constants, types)
     return work.model(reasons)
 
@@ -113,12 +112,7 @@ def with_nodes(
 class _Work:
     """A model that is written anew, with empty slots in the place of some nodes."""
 
-    def __init__(
-        self,
-        model: Model,
-        slots: Container[int],
-        conditions: Mapping[int, bool] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, model: Model, slots: Container[int], conditions: Mapping[int, bool]) -> None:
         self._model = model
         self._graph = graph = model.graph
         self._conditions = conditions

@@ -104,9 +104,7 @@ def _product(call: Call) -> Types:
 
 
 def _matmul_of_blocks(call: Call) -> Types:
-    shape = call.shape(0)
-    columns = call.attribute("N")
-    return [type_of(call.dtype(0), None if shape is None else (*shape[:-1], columns))]
+    return with_shapes([call.type(0)], lambda shape: (*shape[:-1], call.attribute("N")))
 
 
 def _skip_normalization(call: Call) -> Types:
@@ -210,15 +208,6 @@ def _group_query_attention(call: Call) -> Types:
     return [type_of(dtype, (batch, length, width)), *caches]
 
 
-def _global_average(call: Call) -> Types:
-    shape = call.shape(0)
-    if shape is not None:
-        ones = (1,) * (len(shape) - 2)
-        last = call.attribute("channels_last", 0)
-        shape = (shape[0], *ones, shape[-1]) if last else (*shape[:2], *ones)
-    return [type_of(call.dtype(0), shape)]
-
-
 def _lstm_of_integers(call: Call) -> Types:
     hidden, directions = call.attribute("hidden_size"), call.dim(1, 0)
     state = TensorType(DataType.FLOAT, (directions, call.dim(0, 1), hidden))
@@ -260,7 +249,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "QLinearAveragePool": _in_either_layout(as_standard("AveragePool", 11, (0,))),
     "QLinearConcat": as_standard("Concat", 13, slice(2, None, 3)),
     "QLinearConv": _in_either_layout(as_standard("QLinearConv", 10)),
-    "QLinearGlobalAveragePool": _global_average,
+    "QLinearGlobalAveragePool": _in_either_layout(as_standard("GlobalAveragePool", 1, (0,))),
     "QLinearMul": as_standard("Mul", 13, (0, 3)),
     "QuantizeLinear": lambda call: [type_of(call.dtype(2) or DataType.UINT8, call.shape(0))],
     "SimplifiedLayerNormalization": _root_mean_square,

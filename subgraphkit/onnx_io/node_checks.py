@@ -259,7 +259,7 @@ def require_fitting(
     for node in [node for node in nodes if op_types[node] in names]:
         judges = judged.get((op_types[node], domains[node]))
         if judges is not None and (judges.inputs or attributes[node]):
-            _require_of_node(graph, node, types, attributes[node], judges)
+            _require_of_node(graph, node, types, judges)
     for node, held in {**table.bodies, **bodies}.items():
         for body in held.values() if len(nodes) > 1 or node in nodes else ():
             scope = {**types, **body.types}
@@ -267,13 +267,9 @@ def require_fitting(
 
 
 def _require_of_node(
-    graph: Graph,
-    node: int,
-    types: Mapping[str, ValueType],
-    stated: Mapping[str, Any],
-    judges: _Judges,
+    graph: Graph, node: int, types: Mapping[str, ValueType], judges: _Judges
 ) -> None:
-    read = graph.table.inputs[node]
+    read, stated = graph.table.inputs[node], graph.table.attributes[node]
     asked = [
         ("attribute", name, stated[name], fit)
         for name in stated

@@ -19,12 +19,13 @@ from subgraphkit.types import ValueType
 
 _OVERRIDABLE_SINCE_IR = 4
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_Opsets = Mapping[str, int]
 
 
 def read_graph(
     model: onnx.ModelProto,
     graph: onnx.GraphProto,
-    opsets: Mapping[str, int],
+    opsets: _Opsets,
     folders: DataFolders | None,
     *,
     is_body: bool = False,
@@ -81,10 +82,7 @@ def read_types(
 
 
 def read_bodies(
-    model: onnx.ModelProto,
-    node: onnx.NodeProto,
-    opsets: Mapping[str, int],
-    folders: DataFolders | None,
+    model: onnx.ModelProto, node: onnx.NodeProto, opsets: _Opsets, folders: DataFolders | None
 ) -> dict[str, Graph]:
     """Index the graphs held by a node's attributes, by attribute name."""
     return {
@@ -105,10 +103,7 @@ def _initializers(
 
 
 def _columns(
-    model: onnx.ModelProto,
-    graph: onnx.GraphProto,
-    opsets: Mapping[str, int],
-    folders: DataFolders | None,
+    model: onnx.ModelProto, graph: onnx.GraphProto, opsets: _Opsets, folders: DataFolders | None
 ) -> tuple[NodeTable, dict[str, Initializer]]:
     op_types: list[str] = []
     domains: list[str] = []

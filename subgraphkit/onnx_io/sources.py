@@ -172,12 +172,8 @@ def _read_file(
         if isinstance(error, IsADirectoryError):
             hint = "Bundles are opened by InferenceSession and by 'subgraphkit run' alone."
         why = error.strerror if isinstance(error, OSError) else error
-        raise ModelNotFoundError(
-            "SGK201",
-            f"the model file {str(path)!r} cannot be opened: {why}",
-            hint=hint,
-            path=str(path),
-        ) from error
+        text = f"the model file {str(path)!r} cannot be opened: {why}"
+        raise ModelNotFoundError("SGK201", text, hint=hint, path=str(path)) from error
 
 
 def _is_name(path: Path) -> bool:

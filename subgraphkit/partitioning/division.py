@@ -27,6 +27,8 @@ from subgraphkit.partitioning.constraints import (
 )
 from subgraphkit.partitioning.predictions import Predictions
 
+_Division = tuple[PartitionState, Passes]
+
 
 def divide_model(
     bound: BoundModel,
@@ -72,7 +74,7 @@ def claim_regions(
     demanded: ResolvedConstraints = NO_DEMANDS,
     costs: Predictions | None = None,
     told: Callable[[Claim], object] = lambda _: None,
-) -> tuple[PartitionState, Passes]:
+) -> _Division:
     """Let properties claim; ``costs`` weighs their regions, ``told`` hears of each."""
     state = PartitionState(bound, claims)
     state.weigh = costs.worth if costs is not None else None
@@ -81,11 +83,8 @@ def claim_regions(
 
 
 def _weigh_division(
-    bound: BoundModel,
-    claims: Sequence[Claim],
-    found: tuple[PartitionState, Passes],
-    costs: Predictions,
-) -> tuple[PartitionState, Passes]:
+    bound: BoundModel, claims: Sequence[Claim], found: _Division, costs: Predictions
+) -> _Division:
     """Give back small regions, or all to one backend, where what ``auto`` found is divided."""
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
         return found

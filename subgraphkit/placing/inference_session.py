@@ -157,7 +157,8 @@ class InferenceSession(ImprovingSession):
         if digest is None:
             problem = f"the file {call.source!r} is not the one that it was opened from any more"
             raise no_spec(problem, "Open the session again.")
-        return SessionSpec._of_call(call, self.resolved_config, digest)  # noqa: SLF001 (of the same module)
+        of_call = SessionSpec._of_call  # noqa: SLF001 (of the same module)
+        return of_call(call, self.resolved_config, digest, warm_up=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the spec; what is unpickled, or copied, is another session that was opened by it."""
@@ -260,12 +261,7 @@ class SessionSpec:
 
     @classmethod
     def _of_call(
-        cls,
-        call: OpenCall,
-        settings: ResolvedConfig,
-        digest: str,
-        *,
-        warm_up: bool | Shapes = False,
+        cls, call: OpenCall, settings: ResolvedConfig, digest: str, *, warm_up: bool | Shapes
     ) -> Self:
         """Return the spec of a call; CallerError (SGK192) if something of it cannot be sent."""
         root = settings.model_root

@@ -270,12 +270,7 @@ class _Tracks:
         self._ends: dict[int, float] = {}
 
     def add(
-        self,
-        thread: int,
-        level: int,
-        name: str,
-        span: tuple[float, float],
-        facts: Mapping[str, Any],
+        self, thread: int, level: int, name: str, span: tuple[float, float], facts: dict[str, Any]
     ) -> None:
         start, seconds = span
         place = self._threads.setdefault(thread, len(self._threads) + 1)

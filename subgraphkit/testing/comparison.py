@@ -39,6 +39,7 @@ from subgraphkit.testing.official_cases import OfficialCase
 from subgraphkit.testing.variants import without_foreign
 
 _Array = npt.NDArray[Any]
+_Feeds = Mapping[str, Any]
 _NEAR: Final = {"float32": 1e-5, "float16": 6e-3, "float64": 1e-12}
 """What ``near`` allows: a part of the largest element expected."""
 _UNITS: Final = 2
@@ -177,9 +178,7 @@ def draws(case: OfficialCase, feeds: Mapping[str, Any]) -> bool:
     return case.operator == "Bernoulli"
 
 
-def repeat_rows(
-    model: onnx.ModelProto, feeds: Mapping[str, Any]
-) -> tuple[onnx.ModelProto, dict[str, Any]]:
+def repeat_rows(model: onnx.ModelProto, feeds: _Feeds) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Return a model whose first input has every row many times over, and its feeds."""
     larger = deepcopy(model)
     for value in (larger.graph.input[0], *larger.graph.output):
@@ -252,11 +251,7 @@ class ResultJudge:
         return None
 
     def verdict(
-        self,
-        session: Session,
-        feeds: Mapping[str, Any],
-        wanted: Sequence[Any],
-        results: Sequence[Any],
+        self, session: Session, feeds: _Feeds, wanted: Sequence[Any], results: Sequence[Any]
     ) -> Finding | None:
         """Return what is wrong with results by the fault of the backend; a SKIP if of others."""
         alias = find_shared_memory(feeds, results)
@@ -270,9 +265,7 @@ class ResultJudge:
             return Finding(Outcome.SKIP, OF_OTHERS)
         return found  # also what is right when it is run again: that is no other's fault
 
-    def of_a_failure(
-        self, session: Session, feeds: Mapping[str, Any], error: ExecutionError
-    ) -> Finding:
+    def of_a_failure(self, session: Session, feeds: _Feeds, error: ExecutionError) -> Finding:
         """Say whose fault it is that a run fails."""
         if error.backend == self.backend or any(
             self._is_wrong(*one)
@@ -319,15 +312,9 @@ def _copy_of(value: Any) -> Any:
 
 def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any]:
     """Return what the NumPy backend computes, whatever is configured."""
-    with InferenceSession(
-        source,
-        REFERENCE,
-        fallback=REFERENCE,
-        strict=False,
-        on_missing="error",
-        build="now",
-        require={},
-    ) as session:
+    settings: Any = {"fallback": REFERENCE, "strict": False, "require": {}}
+    told: Any = {"on_missing": "error", "build": "now"}
+    with InferenceSession(source, REFERENCE, **settings, **told) as session:
         return session.run(None, feeds)
 
 

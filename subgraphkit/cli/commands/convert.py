@@ -105,10 +105,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         search = partial(precision_search, model, wanted, ranges=ranges, **bounds)
         found = _over_batches("searching", search, arguments, model, report)
         done, accuracy = found.rewriting, found.accuracy
-        report.data["search"] = {
-            "keep": list(found.precision.keep),
-            **members(found, "kept trials"),
-        }
+        report.data["search"] = {"keep": [*found.precision.keep], **members(found, "kept trials")}
         report.show(found.to_text())
     else:
         done = rewrite(model, wanted, ranges)

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed
 from subgraphkit.bundling import BundleFiles, open_bundle
 from subgraphkit.cli.reporting import CommandReport, ExitCode, usage_error
@@ -41,7 +40,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         with report.doing("run"):
             results = session.run(None, {name: feed.array for name, feed in feeds.items()})
         outputs = dict(zip(bound.outputs, results, strict=True))
-        report.data = _data(session.partitioning, bound, feeds, outputs)
+        report.data = _data(session, feeds, outputs)
         report.data |= {"seconds": report.seconds, "output_file": str(target) if target else None}
         report.data["operators"] = [
             {"subgraph": step.subgraph.id, "backend": step.subgraph.backend}
@@ -88,14 +87,10 @@ def _open_bundle(arguments: Namespace, report: CommandReport) -> _Ready:
         raise
 
 
-def _data(
-    partitioning: Partitioning,
-    bound: BoundModel,
-    feeds: Mapping[str, Feed],
-    outputs: Mapping[str, Any],
-) -> dict[str, Any]:
+def _data(session: Session, feeds: Mapping[str, Feed], made: Mapping[str, Any]) -> dict[str, Any]:
+    partitioning = session.partitioning
     return {
-        "model": bound.name,
+        "model": session.graph.name,
         "backends": list(partitioning.backends),
         "subgraphs": len(partitioning.subgraphs),
         "inputs": [
@@ -104,7 +99,7 @@ def _data(
         ],
         "outputs": [
             {"name": name, "type": _type_of(value), **_figures(value)}
-            for name, value in outputs.items()
+            for name, value in made.items()
         ],
     }
 

@@ -254,11 +254,8 @@ class CheckedProperty:
         nodes = as_ints(order)[ranks]
         listed = nodes.tolist()
         verdicts = _Verdicts(selector)
-        keys = zip(
-            map(table.domains.__getitem__, listed),
-            map(table.op_types.__getitem__, listed),
-            strict=True,
-        )
+        columns = table.domains, table.op_types
+        keys = zip(*(map(column.__getitem__, listed) for column in columns), strict=True)
         with self.blame("SGK121", "select"):
             codes = np.fromiter(map(verdicts.__getitem__, keys), np.int64, len(listed))
         np.frombuffer(wanted, np.uint8)[ranks[codes == _TAKEN]] = 1
