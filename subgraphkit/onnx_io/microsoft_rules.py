@@ -246,7 +246,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "NhwcMaxPool": _in_channels_last(as_standard("MaxPool", 12)),
     "QGemm": _dtype_of(_gemm(3), 8, otherwise=DataType.FLOAT),
     "QLinearAdd": as_standard("Add", 13, (0, 3)),
-    "QLinearAveragePool": _in_either_layout(as_standard("AveragePool", 11, (0,))),
+    "QLinearAveragePool": _in_either_layout(as_standard("AveragePool", 22, (0,))),
     "QLinearConcat": as_standard("Concat", 13, slice(2, None, 3)),
     "QLinearConv": _in_either_layout(as_standard("QLinearConv", 10)),
     "QLinearGlobalAveragePool": _in_either_layout(as_standard("GlobalAveragePool", 1, (0,))),
