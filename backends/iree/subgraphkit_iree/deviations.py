@@ -358,7 +358,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Upsample": lambda n: (
         "a mode other than nearest, for which IREE has coordinates of its own"
         if n.attribute("mode", "nearest") != "nearest"
-        else ""
+        else _rounded_sizes(n)
     ),
     "LpPool": _always("it takes the strides of one axis for another"),
     "LpNormalization": _always("it makes NaN of a row of zeros"),
