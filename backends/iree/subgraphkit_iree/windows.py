@@ -13,7 +13,7 @@ def are_fixed(node: sk.Node, place: int = 0) -> bool:
 def average_problem(node: sk.Node) -> str:
     """Look whether a window may reach beyond the padding, by which IREE divides as well."""
     if max(node.attribute("kernel_shape")) == 1 and _steps(node) > 1:
-        return "windows of one element, beside which it leaves what is before them unwritten"
+        return "windows of one element that skip others, before which IREE forgets to compute"
     if node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0):
         return "windows beyond the padding that is counted"
     is_fitted = node.attribute("ceil_mode", 0) or "SAME" in node.attribute("auto_pad", "")

@@ -212,7 +212,7 @@ def _window(node: Node) -> str:
     goes_far = any(not isinstance(count, int) or step > count + spare for step, count in pairs)
     dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
     if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
-        return "padding to the same size leaves dilations out, or cuts off beyond a window"
+        return "padding to the same size is wrong with dilations or steps beyond a window"
     if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""

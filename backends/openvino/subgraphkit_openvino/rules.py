@@ -38,7 +38,10 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = {
 """Operators that OpenVINO implements, and what it does otherwise."""
 
 _CHANNELS: Final = 2
-_PACKED_ONCE: Final = Refusal("op_unsupported", "weights read both ways, which OpenVINO packs once")
+_PACKED_ONCE: Final = Refusal(
+    "op_unsupported",
+    "transposed weights that another product reads as they are; OpenVINO mixes them",
+)
 
 LOSES_NAN: Final = frozenset(
     {
@@ -96,7 +99,7 @@ def _types(node: Node) -> Refusal | None:
         if type_.dtype not in ELEMENT_TYPES:
             return Refusal("dtype", f"{name!r} is {type_.dtype.label}, which is not handed over")
         if node.bodies and type_.dtype in _HALVES:
-            return Refusal("dtype", f"{name!r} has 16 bits: OpenVINO's first run makes anything")
+            return Refusal("dtype", f"{name!r} has 16 bits, and OpenVINO's first run goes wrong")
         if type_.shape is None:
             return Refusal("dynamic_shape", f"the rank of {name!r} is not known before running")
     return _empty(node)
