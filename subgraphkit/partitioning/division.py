@@ -171,7 +171,7 @@ def _takers(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> Ite
             warnings.simplefilter("ignore")
             chosen = graph.settings.selecting(parse_selection(name, name), "call", name)
             state, _, _ = divide_model(graph, chosen, None, named={}, dry_run=False)
-            if not any(state.free[node] for node in left):
+            if not {*left}.intersection(compress(state.order, state.free)):
                 yield name
 
 

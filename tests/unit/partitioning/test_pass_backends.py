@@ -101,7 +101,8 @@ def test_a_backend_of_a_foreign_domain_is_named_where_it_is_registered():
 
     sk.register_backend(Acme)
     try:
-        told = left_over("g (float[2] x) => (y) { y = com.acme.Foo(x) }", backend="numpy")
+        text = "g (float[2] x) => (y) { c = Constant<value_float=1.0>() y = com.acme.Foo(x, c) }"
+        told = left_over(text, backend="numpy")
     finally:
         sk.unregister_backend("acme")
     assert "Backend 'acme' takes them: add 'acme' to the backends." in told
