@@ -137,35 +137,25 @@ class _Compiler:
         for number in inputs:
             layouts.setdefault(number, self.logical[number])
         try:
-            compiled = CompiledPartition(
-                partition,
-                self.engine,
-                [layouts[number] for number in inputs],
-                [self.logical[number] for number in outputs],
-            )
+            given = [layouts[number] for number in inputs]
+            made = [self.logical[number] for number in outputs]
+            compiled = CompiledPartition(partition, self.engine, given, made)
             layouts.update({number: compiled.layout(number) for number in outputs})
         except DnnlError as error:
             raise self._refusal_of(numbers, str(error)) from error
-        operations = self.draft.operations
-        return CompiledStep(
-            compiled,
-            tuple(inputs),
-            tuple(outputs),
-            tuple(operations[number].kind for number in numbers),
-            tuple(sorted({operations[number].node for number in numbers})),
-        )
+        operations = [self.draft.operations[number] for number in numbers]
+        kinds, nodes = tuple(one.kind for one in operations), {one.node for one in operations}
+        return CompiledStep(compiled, tuple(inputs), tuple(outputs), kinds, tuple(sorted(nodes)))
 
     def _with_kernels(self) -> list[Partition]:
         """Let the library partition until it has kernels for all that it fuses."""
+        count = len(self.draft.operations)
         while True:
             found = self._partitions()
             shown = len(self.shown)
             for partition in found:
-                operations = [
-                    self.draft.operations[number]
-                    for number in sorted(partition.operations)
-                    if number < len(self.draft.operations)
-                ]
+                numbers = sorted(number for number in partition.operations if number < count)
+                operations = [self.draft.operations[number] for number in numbers]
                 self.shown.update(self.kernels.cuts(operations))
             if len(self.shown) == shown:
                 return found
@@ -199,25 +189,17 @@ class _Compiler:
     def _in_order(self, partitions: Sequence[Partition]) -> list[Partition]:
         """Sort by what reads what; partitions as the library lists them are in no order."""
         maker = {number: at for at, p in enumerate(partitions) for number in p.ports("output")}
-        needed = {
-            place: {maker[root] for root in self._read_by(partition) if root in maker}
-            for place, partition in enumerate(partitions)
-        }
+        needed: dict[int, set[int]] = {}
+        for place, partition in enumerate(partitions):
+            roots = [self.tensors[number].root for number in partition.ports("input")]
+            needed[place] = {maker[root] for root in roots if root in maker}
         return [partitions[place] for place in TopologicalSorter(needed).static_order()]
 
-    def _read_by(self, partition: Partition) -> list[int]:
-        return [self.tensors[number].root for number in partition.ports("input")]
-
     def _logical(self, tensor: DraftTensor, *, inner: bool) -> LogicalTensor:
-        return logical_tensor(
-            self.library,
-            tensor.number,
-            DATA_TYPES[tensor.dtype],
-            tensor.dims,
-            layout=LAYOUT_ANY if inner else LAYOUT_STRIDED,
-            kind=PROPERTY_VARIABLE if tensor.source is None else PROPERTY_CONSTANT,
-            strides=tensor.strides,
-        )
+        how = tensor.strides or (LAYOUT_ANY if inner else LAYOUT_STRIDED)
+        kind = PROPERTY_VARIABLE if tensor.source is None else PROPERTY_CONSTANT
+        facts = tensor.number, DATA_TYPES[tensor.dtype], tensor.dims
+        return logical_tensor(self.library, *facts, how, kind)
 
     def _refusal_of(self, numbers: Sequence[int], problem: str) -> Unsupported:
         count = len(self.draft.operations)

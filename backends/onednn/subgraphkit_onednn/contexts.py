@@ -8,8 +8,12 @@ from typing import Any
 from subgraphkit.backend import InnerTime
 from subgraphkit_onednn.buffers import Lifetime, aligned_block, plan_places
 from subgraphkit_onednn.compiling import CompiledRegion, CompiledStep
+from subgraphkit_onednn.edge import Ports
 from subgraphkit_onednn.handles import DnnlEngine, Stream, Tensor, size_of
 from subgraphkit_onednn.library import DnnlError
+
+ScratchPlan = tuple[dict[int, int], int]
+"""Offsets by tensor number, and the size of the block in bytes."""
 
 
 class StepError(RuntimeError):
@@ -20,16 +24,12 @@ class StepError(RuntimeError):
         self.step = step
 
 
-def scratch_plan(
-    engine: DnnlEngine, region: CompiledRegion, edge: frozenset[int]
-) -> tuple[dict[int, int], int]:
+def scratch_plan(engine: DnnlEngine, region: CompiledRegion, edge: frozenset[int]) -> ScratchPlan:
     """Plan the memory of values that stay inside the region.
 
     Where a step may write over an input that nobody reads again, it does: sums that oneDNN fuses
     into a convolution would otherwise be copied first.
 
-    Returns:
-        Offsets by tensor number, and the size of the block in bytes.
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -37,11 +37,8 @@ def scratch_plan(
         first.update(dict.fromkeys(step.outputs, place))
         roots = (region.roots[number] for number in (*step.outputs, *step.inputs))
         last.update(dict.fromkeys(roots, place))
-    sizes = {
-        number: size_of(engine.library, region.layouts[number])
-        for number in first
-        if number not in edge
-    }
+    inner = [number for number in first if number not in edge]
+    sizes = {number: size_of(engine.library, region.layouts[number]) for number in inner}
     holders: dict[int, int] = {}
     for place, step in enumerate(region.steps):
         for given, made in step.partition.inplace_pairs():
@@ -50,33 +47,18 @@ def scratch_plan(
                 holder = holders.get(given, given)
                 holders[made] = holder
                 last[holder] = max(last[holder], last[made])
-    places, total = plan_places(
-        [
-            Lifetime(number, size, first[number], last[number])
-            for number, size in sizes.items()
-            if number not in holders
-        ]
-    )
+    owners = [number for number in inner if number not in holders]
+    places, total = plan_places([Lifetime(n, sizes[n], first[n], last[n]) for n in owners])
     places.update({number: places[holder] for number, holder in holders.items()})
     return places, total
 
 
 class RunContext:
-    """Everything a run writes to, except what it hands out; for one caller at a time.
-
-    ``inputs``: Numbers of the tensors to be fed; None for an input nothing reads.
-    ``outputs``: Numbers of the tensors handed out; None for what is copied from elsewhere.
-    """
+    """Everything a run writes to, except what it hands out; for one caller at a time."""
 
     def __init__(
-        self,
-        engine: DnnlEngine,
-        region: CompiledRegion,
-        inputs: Sequence[int | None],
-        outputs: Sequence[int | None],
-        plan: tuple[dict[int, int], int],
+        self, engine: DnnlEngine, region: CompiledRegion, ports: Ports, plan: ScratchPlan
     ) -> None:
-        library = engine.library
         self._region = region
         self._stream = Stream(engine)
         places, size = plan
@@ -89,14 +71,14 @@ class RunContext:
             if number in region.constants:
                 address = region.constants[number].ctypes.data
             self._tensors[number] = Tensor(engine, logical, address)
-        self._inputs = self._edge_tensors(inputs)
-        self._outputs = self._edge_tensors(outputs)
+        self._inputs = self._edge_tensors(ports.entering)
+        self._outputs = self._edge_tensors(ports.leaving)
         self._steps = [
             (step.partition, *self._arguments(step.inputs), *self._arguments(step.outputs))
             for step in region.steps
         ]
-        self._bind = library.function("dnnl_graph_tensor_set_data_handle")
-        self._execute = library.function("dnnl_graph_compiled_partition_execute")
+        self._bind = engine.library.function("dnnl_graph_tensor_set_data_handle")
+        self._execute = engine.library.function("dnnl_graph_compiled_partition_execute")
 
     def run(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Run all steps and wait for the last; StepError if one failed."""
@@ -141,7 +123,5 @@ class RunContext:
         ]
 
     def _arguments(self, numbers: Sequence[int]) -> tuple[int, Any]:
-        pointers = (ctypes.c_void_p * len(numbers))(
-            *(self._tensors[number].pointer for number in numbers)
-        )
-        return len(numbers), pointers
+        pointers = [self._tensors[number].pointer for number in numbers]
+        return len(numbers), (ctypes.c_void_p * len(numbers))(*pointers)

@@ -15,6 +15,8 @@ from subgraphkit_onednn.symbols import (
     LogicalTensor,
 )
 
+Tensors = Sequence[LogicalTensor]
+
 
 class Handle:
     """One object of the library."""
@@ -84,7 +86,7 @@ class Operation(Handle):
         name = f"{kind}_{number}".encode()
         super().__init__(library, "graph_op", number, OPERATIONS[kind], name)
 
-    def connect(self, inputs: Sequence[LogicalTensor], outputs: Sequence[LogicalTensor]) -> None:
+    def connect(self, inputs: Tensors, outputs: Tensors) -> None:
         """Add inputs and outputs in their order."""
         for logical in inputs:
             self.library.call("dnnl_graph_op_add_input", self.pointer, ctypes.byref(logical))
@@ -135,46 +137,26 @@ class CompiledPartition(Handle):
     """A partition with code for given shapes and layouts."""
 
     def __init__(
-        self,
-        partition: Partition,
-        engine: DnnlEngine,
-        inputs: Sequence[LogicalTensor],
-        outputs: Sequence[LogicalTensor],
+        self, partition: Partition, engine: DnnlEngine, inputs: Tensors, outputs: Tensors
     ) -> None:
-        library = partition.library
-        super().__init__(library, "graph_compiled_partition", partition.pointer)
-        library.call(
-            "dnnl_graph_partition_compile",
-            partition.pointer,
-            self.pointer,
-            len(inputs),
-            _references(inputs),
-            len(outputs),
-            _references(outputs),
-            engine.pointer,
-        )
+        super().__init__(partition.library, "graph_compiled_partition", partition.pointer)
+        ports = len(inputs), _references(inputs), len(outputs), _references(outputs)
+        given = partition.pointer, self.pointer, *ports, engine.pointer
+        self.library.call("dnnl_graph_partition_compile", *given)
 
     def layout(self, number: int) -> LogicalTensor:
         """Return a tensor of the partition with the layout it was compiled for."""
         found = LogicalTensor()
-        self.library.call(
-            "dnnl_graph_compiled_partition_query_logical_tensor",
-            self.pointer,
-            number,
-            ctypes.byref(found),
-        )
+        question = self.pointer, number, ctypes.byref(found)
+        self.library.call("dnnl_graph_compiled_partition_query_logical_tensor", *question)
         return found
 
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """Return inputs and outputs that may have the same memory, by number."""
         count = ctypes.c_size_t()
         pairs = ctypes.POINTER(InplacePair)()
-        self.library.call(
-            "dnnl_graph_compiled_partition_get_inplace_ports",
-            self.pointer,
-            ctypes.byref(count),
-            ctypes.byref(pairs),
-        )
+        question = self.pointer, ctypes.byref(count), ctypes.byref(pairs)
+        self.library.call("dnnl_graph_compiled_partition_get_inplace_ports", *question)
         return [(pairs[i].input_id, pairs[i].output_id) for i in range(count.value)]
 
 
@@ -199,25 +181,16 @@ class DnnlGraph(Handle):
         return [Partition.adopt(self.library, "graph_partition", pointer) for pointer in found]
 
 
-def logical_tensor(  # noqa: PLR0913 (as many as the structure has fields)
-    library: DnnlLibrary,
-    number: int,
-    data_type: int,
-    dims: Sequence[int],
-    *,
-    layout: int,
-    kind: int,
-    strides: Sequence[int] | None = None,
+def logical_tensor(
+    library: DnnlLibrary, number: int, data_type: int, dims: Sequence[int], how: Any, kind: int
 ) -> LogicalTensor:
-    """Make a logical tensor."""
-    made = LogicalTensor()
-    lengths = (ctypes.c_int64 * len(dims))(*dims)
-    head = ctypes.byref(made), number, data_type, len(dims), lengths
-    if strides is None:
-        library.call("dnnl_graph_logical_tensor_init_with_dims", *head, layout, kind)
+    """Make a logical tensor; ``how`` it lies is a layout, or strides."""
+    made, many = LogicalTensor(), ctypes.c_int64 * len(dims)
+    head = ctypes.byref(made), number, data_type, len(dims), many(*dims)
+    if isinstance(how, int):
+        library.call("dnnl_graph_logical_tensor_init_with_dims", *head, how, kind)
     else:
-        steps = (ctypes.c_int64 * len(dims))(*strides)
-        library.call("dnnl_graph_logical_tensor_init_with_strides", *head, steps, kind)
+        library.call("dnnl_graph_logical_tensor_init_with_strides", *head, many(*how), kind)
     return made
 
 
@@ -230,6 +203,6 @@ def size_of(library: DnnlLibrary, logical: LogicalTensor) -> int:
     return size.value
 
 
-def _references(tensors: Sequence[LogicalTensor]) -> Any:
+def _references(tensors: Tensors) -> Any:
     pointers = [ctypes.pointer(tensor) for tensor in tensors]
     return (ctypes.POINTER(LogicalTensor) * len(pointers))(*pointers)

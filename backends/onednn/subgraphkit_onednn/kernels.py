@@ -121,15 +121,9 @@ class FusedKernels:
         if turned:
             dims, strides = ((*one[:-2], one[-1], one[-2]) for one in (dims, strides))
         many = ctypes.c_int64 * len(dims)
-        return Handle(
-            self._library,
-            "memory_desc",
-            len(dims),
-            many(*dims),
-            DATA_TYPES[tensor.dtype],
-            many(*strides),
-            maker="dnnl_memory_desc_create_with_strides",
-        )
+        facts = len(dims), many(*dims), DATA_TYPES[tensor.dtype], many(*strides)
+        maker = "dnnl_memory_desc_create_with_strides"
+        return Handle(self._library, "memory_desc", *facts, maker=maker)
 
 
 def _following(

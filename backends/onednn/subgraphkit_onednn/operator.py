@@ -57,11 +57,7 @@ class OnednnOperator(SubgraphOperator):
         results = self._edge.destinations(dense, outputs)
         context = self._borrow()
         try:
-            self._threads.call(
-                context.run,
-                [array.__array_interface__["data"][0] for array in dense],
-                [array.__array_interface__["data"][0] for array in results],
-            )
+            self._threads.call(context.run, _addresses(dense), _addresses(results))
         except StepError as error:
             raise self._failure_of(error) from error
         finally:
@@ -91,9 +87,7 @@ class OnednnOperator(SubgraphOperator):
         self._region = CompiledRegion((), {}, {}, {})
 
     def _context(self) -> RunContext:
-        ports = self._ports
-        plan = self._plan
-        context = RunContext(self._engine, self._region, ports.entering, ports.leaving, plan)
+        context = RunContext(self._engine, self._region, self._ports, self._plan)
         if self._record is not None:
             context.clock(self._region.steps, self._record)
         return context
@@ -118,6 +112,10 @@ class OnednnOperator(SubgraphOperator):
             subgraph=self._subgraph.id,
             nodes=tuple(labels),
         )
+
+
+def _addresses(arrays: Sequence[npt.NDArray[Any]]) -> list[int]:
+    return [array.__array_interface__["data"][0] for array in arrays]
 
 
 def _draft_of(subgraph: Subgraph, dtypes: frozenset[DataType]) -> GraphDraft:

@@ -155,9 +155,8 @@ class GraphDraft:
         self, kind: str, inputs: Sequence[DraftTensor], output: DraftTensor, **attributes: Any
     ) -> DraftTensor:
         """Write an operation; returns its output."""
-        self.operations.append(
-            DraftOperation(kind, tuple(inputs), (output,), attributes, self._node)
-        )
+        made = DraftOperation(kind, tuple(inputs), (output,), attributes, self._node)
+        self.operations.append(made)
         return output
 
     def read(self, node: Node, place: int) -> Array | None:
@@ -181,9 +180,8 @@ class GraphDraft:
             raise RefusedError("dtype", f"value {name!r} is no tensor of a known type")
         if type_.dtype not in dtypes:
             usable = ", ".join(sorted(dtype.label for dtype in dtypes))
-            raise RefusedError(
-                "dtype", f"value {name!r} is {type_.dtype.label}; oneDNN takes {usable} here"
-            )
+            text = f"value {name!r} is {type_.dtype.label}; oneDNN takes {usable} here"
+            raise RefusedError("dtype", text)
         return dims_of(name, type_), type_.dtype
 
 
@@ -230,11 +228,8 @@ def require(condition: bool, code: str, text: str) -> None:  # noqa: FBT001 (rea
 
 def single_output(node: Node) -> str:
     """Return the name of a node's only output; RefusedError if it has more."""
-    require(
-        bool(node.outputs[0]) and not any(node.outputs[1:]),
-        "attribute",
-        f"{node.op_type} makes outputs that oneDNN does not make",
-    )
+    is_alone = bool(node.outputs[0]) and not any(node.outputs[1:])
+    require(is_alone, "attribute", f"{node.op_type} makes outputs that oneDNN does not make")
     return node.outputs[0]
 
 

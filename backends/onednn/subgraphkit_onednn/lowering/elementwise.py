@@ -90,11 +90,8 @@ def clip(draft: GraphDraft, node: Node) -> None:
     largest = float(np.finfo(np.float32).max)
     bounds = _number(low, -largest), _number(high, largest)
     require(bounds[0] <= bounds[1], "attribute", f"the bounds {bounds} cross")
-    require(
-        all(map(math.isfinite, bounds)),
-        "attribute",
-        "a bound is infinite, which oneDNN is not given",
-    )
+    is_finite = all(map(math.isfinite, bounds))
+    require(is_finite, "attribute", "a bound is infinite, which oneDNN is not given")
     draft.add("clamp", [x], y, min=bounds[0], max=bounds[1])
 
 

@@ -1,7 +1,7 @@
 """Normalization and softmax."""
 
 import math
-from typing import Final
+from typing import Any, Final
 
 from subgraphkit.ir import Node
 from subgraphkit_onednn.lowering.draft import GraphDraft, has_input, lowers, require, single_output
@@ -23,13 +23,8 @@ def batch_normalization(draft: GraphDraft, node: Node) -> None:
     if folded_into_convolution(draft, node, y):
         return
     scale, bias, mean, variance = (draft.value(name) for name in node.inputs[1:5])
-    draft.add(
-        "batch_norm_inference",
-        [x, scale, bias, mean, variance],
-        y,
-        epsilon=float(node.attribute("epsilon", 1e-5)),
-        data_format="NCX",
-    )
+    inputs, epsilon = [x, scale, bias, mean, variance], float(node.attribute("epsilon", 1e-5))
+    draft.add("batch_norm_inference", inputs, y, epsilon=epsilon, data_format="NCX")
 
 
 @lowers("LayerNormalization")
@@ -49,16 +44,10 @@ def layer_normalization(draft: GraphDraft, node: Node) -> None:
     else:
         bias = draft.full(0.0, (length,), x.dtype)
     inner = draft.view(node.inputs[0], dims)
-    made = draft.add(
-        "layer_norm",
-        [inner, scale, bias],
-        y if dims == y.dims else draft.like(y, dims),
-        begin_norm_axis=-1,
-        keep_stats=False,
-        use_affine=True,
-        epsilon=float(node.attribute("epsilon", 1e-5)),
-    )
-    draft.stand_for(node.outputs[0], made)
+    output = y if dims == y.dims else draft.like(y, dims)
+    told: dict[str, Any] = {"begin_norm_axis": -1, "keep_stats": False, "use_affine": True}
+    told["epsilon"] = float(node.attribute("epsilon", 1e-5))
+    draft.stand_for(node.outputs[0], draft.add("layer_norm", [inner, scale, bias], output, **told))
 
 
 @lowers("Softmax", "LogSoftmax")

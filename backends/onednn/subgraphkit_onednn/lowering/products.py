@@ -23,11 +23,8 @@ def matrix_product(draft: GraphDraft, node: Node) -> None:
     y = draft.value(single_output(node))
     vector_a, vector_b = len(a.dims) == 1, len(b.dims) == 1
     rank = max(len(a.dims), len(b.dims), 2)
-    require(
-        rank <= _MOST_AXES,
-        "rank",
-        f"oneDNN multiplies matrices of up to {_MOST_AXES} axes, not {rank}",
-    )
+    told = f"oneDNN multiplies matrices of up to {_MOST_AXES} axes, not {rank}"
+    require(rank <= _MOST_AXES, "rank", told)
     rows = (1, *a.dims) if vector_a else a.dims
     columns = (*b.dims, 1) if vector_b else b.dims
     # Stacks of other rank are given the axes they lack, so that the library need not guess.
@@ -45,10 +42,7 @@ def general_product(draft: GraphDraft, node: Node) -> None:
     a, b = draft.value(node.inputs[0]), draft.value(node.inputs[1])
     y = draft.value(single_output(node))
     alpha, beta = (float(node.attribute(name, 1.0)) for name in ("alpha", "beta"))
-    flags = {
-        "transpose_a": bool(node.attribute("transA", 0)),
-        "transpose_b": bool(node.attribute("transB", 0)),
-    }
+    flags = {f"transpose_{one}": bool(node.attribute(f"trans{one.upper()}", 0)) for one in "ab"}
     if has_input(node, 2):
         draft.value(node.inputs[2])  # its type must be known, even if nobody reads it
     has_c = has_input(node, 2) and beta != 0

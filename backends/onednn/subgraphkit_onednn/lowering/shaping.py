@@ -45,11 +45,8 @@ def concat(draft: GraphDraft, node: Node) -> None:
     """Lower a concatenation of up to 64 tensors."""
     y = draft.value(single_output(node))
     tensors = [draft.value(name) for name in node.inputs]
-    require(
-        len(tensors) <= _MOST_CONCATENATED,
-        "shape",
-        f"{len(tensors)} inputs, oneDNN concatenates {_MOST_CONCATENATED}",
-    )
+    told = f"{len(tensors)} inputs, oneDNN concatenates {_MOST_CONCATENATED}"
+    require(len(tensors) <= _MOST_CONCATENATED, "shape", told)
     axis = int(node.attribute("axis", 1)) % len(y.dims)
     if len(tensors) == 1:
         draft.stand_for(node.outputs[0], tensors[0])

@@ -88,9 +88,8 @@ def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     added = tuple(node.attribute("output_padding", None) or (0,) * (len(x.dims) - 2))
     windows = _transposed_windows(node, w.dims[2:], x.dims[2:], y.dims[2:], added)
     ends = any(more >= step for more, step in zip(added, windows.strides, strict=True))
-    require(
-        not ends, "attribute", "oneDNN ends the process if output_padding is no less than strides"
-    )
+    told = "oneDNN ends the process if output_padding is no less than strides"
+    require(not ends, "attribute", told)
     inputs = [x, w, *_bias(draft, node, w.dims[1] * groups)]
     more = {"output_padding": added, **_geometry(windows)}
     draft.add("conv_transpose", inputs, y, weights_format="IOX", groups=groups, **more)
@@ -221,15 +220,8 @@ def resize(draft: GraphDraft, node: Node) -> None:
         require(mode == "linear", "attribute", told)
         require(rule == "half_pixel", "attribute", f"linear by {rule}; oneDNN has half_pixel")
         mode = _LINEAR[len(y.dims) - 2]
-    draft.add(
-        "interpolate",
-        [x],
-        y,
-        mode=mode,
-        sizes=y.dims[2:],
-        coordinate_transformation_mode="half_pixel",
-        data_format="NCX",
-    )
+    fixed = {"coordinate_transformation_mode": "half_pixel", "data_format": "NCX"}
+    draft.add("interpolate", [x], y, mode=mode, sizes=y.dims[2:], **fixed)
 
 
 def _is_plain(node: Node) -> bool:
