@@ -95,7 +95,8 @@ def _is_open_picture(shape: Shape | None) -> bool:
     match shape:
         case (_, 1 | 3, height, width):
             return not (isinstance(height, int) and isinstance(width, int))
-    return False
+        case _:
+            return False
 
 
 class Predictions:
