@@ -78,10 +78,8 @@ def _split_ranges(value: Any) -> list[Any]:
     """Return the ranges in a word of text; what is no text, as it is."""
     if not isinstance(value, str):
         return [value]
-    return [
-        tuple(int(size) if size.strip().isdigit() else size for size in word.split("x"))
-        for word in value.split("|")
-    ]
+    words = [word.split("x") for word in value.split("|")]
+    return [tuple(int(one) if one.strip().isdigit() else one for one in word) for word in words]
 
 
 def _dim_range(values: tuple[Any, ...]) -> Range | None:

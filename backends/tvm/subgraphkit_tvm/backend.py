@@ -134,8 +134,7 @@ class TvmBackend(Backend[Options]):
 
 
 def _operator(engine: Engine, subgraph: Subgraph, threads: int | None) -> TvmOperator:
-    facts = _facts(engine, subgraph)
-    return TvmOperator(engine, subgraph, weight_names(subgraph), facts, threads)
+    return TvmOperator(engine, subgraph, _facts(engine, subgraph), threads)
 
 
 def _refusal_of(subgraph: Subgraph, error: Exception) -> Unsupported:

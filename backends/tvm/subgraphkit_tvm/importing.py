@@ -60,12 +60,8 @@ def import_region(subgraph: Subgraph) -> RelaxRegion:
     """Import a region, weights as parameters; ImportRefusedError if a type is not the graph's."""
     weights = weight_names(subgraph)
     model = write_region(subgraph, weights)
-    return import_model(
-        model,
-        len(subgraph.inputs),
-        weights,
-        dict(zip(subgraph.outputs, subgraph.output_types, strict=True)),
-    )
+    outputs = dict(zip(subgraph.outputs, subgraph.output_types, strict=True))
+    return import_model(model, len(subgraph.inputs), weights, outputs)
 
 
 def write_region(subgraph: Subgraph, weights: Sequence[str]) -> onnx.ModelProto:

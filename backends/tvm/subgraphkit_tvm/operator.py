@@ -11,6 +11,7 @@ import numpy.typing as npt
 from subgraphkit.backend import InnerTime, SubgraphOperator, Traits, fill_buffers
 from subgraphkit.ir import Subgraph
 from subgraphkit_tvm.building import MAIN, PREPARE, Engine
+from subgraphkit_tvm.importing import weight_names
 from subgraphkit_tvm.indices import IndexWatch
 from subgraphkit_tvm.library import tvm
 from subgraphkit_tvm.pool import use_threads
@@ -36,16 +37,11 @@ class TvmOperator(SubgraphOperator):
     _record: Callable[[InnerTime], object] | None = None
 
     def __init__(
-        self,
-        engine: Engine,
-        subgraph: Subgraph,
-        weights: Sequence[str],
-        facts: Mapping[str, Any],
-        threads: int | None,
+        self, engine: Engine, subgraph: Subgraph, facts: Mapping[str, Any], threads: int | None
     ) -> None:
         self._threads = threads
         self._engine: Engine | None = engine
-        self._constants = {name: subgraph.constants[name] for name in weights}
+        self._constants = {name: subgraph.constants[name] for name in weight_names(subgraph)}
         self._outputs = subgraph.outputs
         self._watch = IndexWatch(subgraph)
         self._facts = facts

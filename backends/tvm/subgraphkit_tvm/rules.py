@@ -75,6 +75,9 @@ def _pool(node: Node) -> str:
     return ""
 
 
+_SCALES_AFTER_REGIONS: Final = 11
+
+
 def _resize(node: Node) -> str:
     if node.attribute("antialias", 0):
         return "TVM has no antialiasing"
@@ -84,7 +87,8 @@ def _resize(node: Node) -> str:
         return "TVM drops the fractions of whole numbers"
     if node.op_type == "Upsample" and node.attribute("scales"):
         return "TVM overlooks scales that are an attribute"
-    scales, shape = node.constant(_scales_place(node)), node.shape()
+    place = 2 if node.op_type == "Resize" and node.opset >= _SCALES_AFTER_REGIONS else 1
+    scales, shape = node.constant(place), node.shape()
     if scales is None or not scales.size or shape is None:
         return ""
     axes = node.attribute("axes") or range(len(shape))
@@ -94,11 +98,6 @@ def _resize(node: Node) -> str:
         for length, scale in zip(lengths, scales.tolist(), strict=False)
     )
     return "" if exact else "TVM derives scales from sizes, which were rounded"
-
-
-def _scales_place(node: Node) -> int:
-    newer = 11
-    return 2 if node.op_type == "Resize" and node.opset >= newer else 1
 
 
 def _always(text: str) -> _Rule:

@@ -100,23 +100,16 @@ def _tune(
         _measure(tasks, folder, database, trials, context)
         failed = len(_untuned_tasks(tasks, target, database))
         if failed:
-            _logger.warning(
-                "tvm: %d of %d kernels stay untuned, since no trial of theirs ran; see %s",
-                failed,
-                len(tasks),
-                folder / "logs",
-            )
+            told = "tvm: %d of %d kernels stay untuned, since no trial of theirs ran; see %s"
+            _logger.warning(told, failed, len(tasks), folder / "logs")
     with target, database:
         return tvm("relax.transform").MetaScheduleApplyDatabase()(module)
 
 
 def _untuned_tasks(tasks: Iterable[Any], target: Any, database: Any) -> list[Any]:
     """Find the kernels of which the database has no trial that ran."""
-    return [
-        task
-        for task in tasks
-        if database.query_tuning_record(task.dispatched[0], target, task.task_name) is None
-    ]
+    record = database.query_tuning_record
+    return [one for one in tasks if record(one.dispatched[0], target, one.task_name) is None]
 
 
 def _measure(

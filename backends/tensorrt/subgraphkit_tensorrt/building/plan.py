@@ -39,10 +39,8 @@ class EnginePlan:
 
     def covers(self, shapes: Sequence[Sequence[int]]) -> bool:
         """Say whether one of its ranges has inputs of these shapes, in its order."""
-        return any(
-            all(one.covers(shape) for one, shape in zip(ranges, shapes, strict=True))
-            for ranges in self.profiles
-        )
+        rows = (zip(ranges, shapes, strict=True) for ranges in self.profiles)
+        return any(all(one.covers(shape) for one, shape in row) for row in rows)
 
 
 def write_plans(plans: Sequence[EnginePlan]) -> bytes:
@@ -66,12 +64,8 @@ def read_plans(blob: bytes) -> list[EnginePlan]:
     try:
         return _read(memoryview(blob))
     except (ValueError, KeyError, TypeError, struct.error) as error:
-        raise CompileError(
-            "SGK179",
-            f"these are no stored plans of backend 'tensorrt': {error}",
-            backend="tensorrt",
-            hint="Build them again.",
-        ) from error
+        text = f"these are no stored plans of backend 'tensorrt': {error}"
+        raise CompileError("SGK179", text, backend="tensorrt", hint="Build them again.") from error
 
 
 def _read(blob: memoryview) -> list[EnginePlan]:

@@ -141,20 +141,16 @@ def _ranges_of(
     graph = subgraph.graph
     check_options(graph, asked)
     values = {name: given for name, given in asked.inputs.items() if _is_shape_like(graph, name)}
-    static = {name: _static(graph.types.get(name)) for name in subgraph.inputs}
-    if all(shape is not None for shape in static.values()):
-        return {
-            name: InputRange(shape, shape, shape, values.get(name))
-            for name, shape in static.items()
-            if shape is not None
-        }
+    shapes = {name: _static(graph.types.get(name)) for name in subgraph.inputs}
+    static = {name: shape for name, shape in shapes.items() if shape is not None}
+    if len(static) == len(shapes):
+        return {name: InputRange(one, one, one, values.get(name)) for name, one in static.items()}
     if not asked.dims and not asked.inputs:
         return None
     points = [_shapes_at(subgraph, context, asked, point) for point in range(3)]
     found = {}
     for name in subgraph.inputs:
-        shapes = [at[name] for at in points]
-        low, usual, high = shapes
+        low, usual, high = (at[name] for at in points)
         if low is None or usual is None or high is None:
             return None
         # An inner size may shrink while the model's inputs grow.

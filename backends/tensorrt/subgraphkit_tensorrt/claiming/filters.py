@@ -150,10 +150,7 @@ def blamed_nodes(subgraph: Subgraph, error: CompileError) -> tuple[int, ...]:
 def _structure(graph: BoundGraph) -> str:
     """Return all of a graph but its weights."""
     table = graph.table
-    rows: list[Any] = [
-        (table.op_types[i], table.domains[i], table.inputs[i], table.outputs[i])
-        for i in range(len(graph.nodes))
-    ]
+    rows = [*zip(table.op_types, table.domains, table.inputs, table.outputs, strict=True)]
     types = {name: str(type_) for name, type_ in graph.types.items()}
     return repr((rows, sorted(types.items()), sorted(graph.opset_imports.items())))
 

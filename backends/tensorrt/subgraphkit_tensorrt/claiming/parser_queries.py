@@ -95,10 +95,8 @@ class ParserQueries:
         first = self._write(subgraph)
         question = self._identity.encode() + first.data
         faults = _ANSWERS.recall(question, lambda: self._find_faults(first), self._folder)
-        return {
-            subgraph.nodes[place]: Refusal(code, first.names.readable(text))
-            for place, code, text in faults
-        }
+        nodes, words = subgraph.nodes, first.names.readable
+        return {nodes[place]: Refusal(code, words(text)) for place, code, text in faults}
 
     def _find_faults(self, first: _Asked) -> list[list[Any]] | Passing:
         """Ask until the rest is taken; return place, code and text of what is not."""

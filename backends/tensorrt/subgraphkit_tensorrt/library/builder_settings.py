@@ -86,12 +86,8 @@ def _names(trt: Any) -> dict[str, str]:
     for owner in (_FLAG, _POOL, _FEATURE):
         found |= dict.fromkeys(getattr(getattr(trt, owner, None), "__members__", ()), owner)
     properties = vars(trt.IBuilderConfig).items()
-    found |= {
-        name: _PROPERTY
-        for name, one in properties
-        if isinstance(one, property) and one.fset is not None
-    }
-    return found
+    settable = [name for name, one in properties if isinstance(one, property) and one.fset]
+    return found | dict.fromkeys(settable, _PROPERTY)
 
 
 def _setting(trt: Any, known: Mapping[str, str], name: str, value: Any) -> Setting:

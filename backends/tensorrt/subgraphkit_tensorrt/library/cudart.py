@@ -117,17 +117,14 @@ class Cuda:
 
     def create_pool(self, index: int, keeps: int) -> int:
         """Return a pool of memory of a device, or 0 where devices have none."""
-        found = ctypes.c_int()
-        attribute = ctypes.c_int(_POOLS_SUPPORTED)
-        self._call("cudaDeviceGetAttribute", ctypes.byref(found), attribute, ctypes.c_int(index))
-        if not found.value:
+        asked = ctypes.c_int(_POOLS_SUPPORTED), ctypes.c_int(index)
+        if not self._number("cudaDeviceGetAttribute", *asked):
             return 0
-        place = ctypes.c_void_p()
         properties = (ctypes.c_int * (_POOL_PROPERTIES // 4))(1, 0, 1, index)
-        self._call("cudaMemPoolCreate", ctypes.byref(place), ctypes.byref(properties))
+        pool = ctypes.c_void_p(self._made("cudaMemPoolCreate", ctypes.byref(properties)))
         kept = ctypes.c_uint64(keeps)
-        self._call("cudaMemPoolSetAttribute", place, ctypes.c_int(_KEEPS), ctypes.byref(kept))
-        return place.value or 0
+        self._call("cudaMemPoolSetAttribute", pool, ctypes.c_int(_KEEPS), ctypes.byref(kept))
+        return pool.value or 0
 
     def destroy_pool(self, pool: int) -> None:
         """Let go of a pool; memory that is in use stays until it is freed."""
@@ -154,9 +151,7 @@ class Cuda:
 
     def allocate_pinned(self, nbytes: int) -> int:
         """Return the address of memory of the host that the device reads and writes itself."""
-        place = ctypes.c_void_p()
-        self._call("cudaHostAlloc", ctypes.byref(place), ctypes.c_size_t(nbytes), ctypes.c_uint(0))
-        return place.value or 0
+        return self._made("cudaHostAlloc", ctypes.c_size_t(nbytes), ctypes.c_uint(0))
 
     def free_pinned(self, address: int) -> None:
         """Free pinned memory."""
@@ -178,9 +173,7 @@ class Cuda:
 
     def create_stream(self) -> int:
         """Make a stream that does not wait for the default one."""
-        place = ctypes.c_void_p()
-        self._call("cudaStreamCreateWithFlags", ctypes.byref(place), ctypes.c_uint(_NON_BLOCKING))
-        return place.value or 0
+        return self._made("cudaStreamCreateWithFlags", ctypes.c_uint(_NON_BLOCKING))
 
     def destroy_stream(self, stream: int) -> None:
         """Destroy a stream."""
@@ -194,8 +187,8 @@ class Cuda:
         """Let what is put on one stream from now on wait for what is on another; no host waits."""
         if before == after:
             return
-        event = ctypes.c_void_p()
-        self._call("cudaEventCreateWithFlags", ctypes.byref(event), ctypes.c_uint(_NO_TIMING))
+        made = self._made("cudaEventCreateWithFlags", ctypes.c_uint(_NO_TIMING))
+        event = ctypes.c_void_p(made)
         try:
             self._call("cudaEventRecord", event, ctypes.c_void_p(before))
             self._call("cudaStreamWaitEvent", ctypes.c_void_p(after), event, ctypes.c_uint(0))
@@ -214,8 +207,7 @@ class Cuda:
         Raises:
             ExecutionError: The recording is not valid (SGK174).
         """
-        graph, launchable = ctypes.c_void_p(), ctypes.c_void_p()
-        stream = self.create_stream()
+        graph, stream = ctypes.c_void_p(), self.create_stream()
         handle = ctypes.c_void_p(stream)
         try:
             with self._undisturbed, _without_garbage_collection():
@@ -227,9 +219,7 @@ class Cuda:
                     self._library.cudaGetLastError()
             if ended:
                 raise self._failure("cudaStreamEndCapture", ended)
-            none = ctypes.c_ulonglong(0)
-            self._call("cudaGraphInstantiateWithFlags", ctypes.byref(launchable), graph, none)
-            return launchable.value or 0
+            return self._made("cudaGraphInstantiateWithFlags", graph, ctypes.c_ulonglong(0))
         finally:
             if graph.value:
                 self._library.cudaGraphDestroy(graph)
@@ -263,10 +253,15 @@ class Cuda:
         what = ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(nbytes)
         self._call("cudaMemcpyAsync", *what, ctypes.c_int(kind), ctypes.c_void_p(stream))
 
-    def _number(self, name: str) -> int:
+    def _number(self, name: str, *arguments: Any) -> int:
         place = ctypes.c_int()
-        self._call(name, ctypes.byref(place))
+        self._call(name, ctypes.byref(place), *arguments)
         return place.value
+
+    def _made(self, name: str, *arguments: Any) -> int:
+        place = ctypes.c_void_p()
+        self._call(name, ctypes.byref(place), *arguments)
+        return place.value or 0
 
     def _call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._library, name)(*arguments)

@@ -34,13 +34,9 @@ def count_truths(node: Node, fresh: Fresh) -> Replacement | None:
     made = onnx.NodeProto()
     made.CopyFrom(graph.writer.node_proto(node))
     made.input[0], made.output[0] = wide, summed
-    return Replacement(
-        [
-            helper.make_node("Cast", [x], [wide], to=onnx.TensorProto.FLOAT),
-            made,
-            helper.make_node("Cast", [summed], [node.outputs[0]], to=int(graph.dtype(x))),
-        ]
-    )
+    widened = helper.make_node("Cast", [x], [wide], to=onnx.TensorProto.FLOAT)
+    narrowed = helper.make_node("Cast", [summed], [node.outputs[0]], to=int(graph.dtype(x)))
+    return Replacement([widened, made, narrowed])
 
 
 OWN: Final[Mapping[str, Lowering]] = {"CumSum": count_truths}

@@ -164,10 +164,7 @@ def operator_table(generation: tuple[int, ...], flavour: str) -> OperatorTable:
     """Return the table for a release."""
     missing = _MISSING | _MISSING_IN.get(flavour, frozenset())
     known = {name: row for name, row in _OPERATORS.items() if name not in missing}
-    newer = {
-        name: row.since
-        for name, row in known.items()
-        if row.since and generation < release_of(row.since)
-    }
+    dated = {name: row.since for name, row in known.items() if row.since}
+    newer = {name: since for name, since in dated.items() if generation < release_of(since)}
     operators = {name: row for name, row in known.items() if name not in newer}
     return OperatorTable(operators, newer, missing)

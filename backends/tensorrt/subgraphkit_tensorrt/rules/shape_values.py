@@ -50,14 +50,13 @@ def _is_small(graph: Graph, value: str) -> bool:
 
 def shape_values(graph: Graph) -> frozenset[str]:
     """Return the values that shapes depend on, through any number of small computations."""
-    found: set[str] = set()
+    found, known = set[str](), {"", *graph.constants}
     for node in graph.nodes:
         if node.domain:
             continue
-        read = node.inputs
         for index in SHAPE_INPUTS.get(node.op_type, ()):
-            if index < len(read) and read[index] and read[index] not in graph.constants:
-                found.add(read[index])
+            found.update(node.inputs[index : index + 1])
+    found -= known
     pending = list(found)
     while pending:
         made_by = graph.producers.get(pending.pop())
@@ -66,11 +65,7 @@ def shape_values(graph: Graph) -> frozenset[str]:
         maker = Node(graph, made_by)
         if not _computes_shapes(maker):
             continue
-        behind = [
-            name
-            for name in maker.inputs
-            if name and name not in graph.constants and name not in found
-        ]
-        found.update(behind)
+        behind = {*maker.inputs} - known - found
+        found |= behind
         pending += behind
     return frozenset(found)

@@ -106,9 +106,8 @@ class DeviceArray:
         if stream != -1:
             self._order(reader)
         self.block.streams.add(reader)
-        return dlpack.export(
-            self.address, self.shape, self.dtype, self.__dlpack_device__(), owner=self
-        )
+        where = self.__dlpack_device__()
+        return dlpack.export(self.address, self.shape, self.dtype, where, owner=self)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -118,11 +117,8 @@ class DeviceArray:
         self._order(self.stream)
         self.block.streams.add(_LEGACY)  # nobody says where it will be read
         described = {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "strides": None}
-        return {
-            **described,
-            "data": (self.address, False),
-            "stream": self.stream or _DEFAULT_STREAM,
-        }
+        where = {"data": (self.address, False), "stream": self.stream or _DEFAULT_STREAM}
+        return {**described, **where}
 
     def __array__(
         self,

@@ -90,10 +90,8 @@ class PreparedCall:
         with listening() as lines:
             context.move_to(slot)
             shapes = context.set_shapes(self._tensors, arrays, loaded.outputs, lines)
-            self._outputs = [
-                self._output(*one, lines)
-                for one in zip(loaded.outputs, wanted, shapes, strict=True)
-            ]
+            asked = zip(loaded.outputs, wanted, shapes, strict=True)
+            self._outputs = [self._output(*one, lines) for one in asked]
             self._depends = any(one.allocator is not None for one in self._outputs)
             if self._depends:  # what waits for data inside a run cannot be recorded
                 loaded.contexts.records = False
@@ -141,16 +139,12 @@ class PreparedCall:
         for output in placed:
             output.address = base + output.offset
             self._context.set_address(output.tensor.name, output.address, lines)
-        self._hosts = [
-            (at, slot.up.array(places[at], arrays[at].shape, self._tensors[at].dtype))
-            for at in hosts
-        ]
+        up, down, tensors = slot.up.array, slot.down.array, self._tensors
+        self._hosts = [(at, up(places[at], arrays[at].shape, tensors[at].dtype)) for at in hosts]
         self._copied = [(at, base + places[at], arrays[at].nbytes) for at in copied]
         self._direct = [(at, self._tensors[at].name) for at in direct]
         start = self._up_bytes
-        self._views = [
-            slot.down.array(one.offset - start, one.shape, one.tensor.dtype) for one in going
-        ]
+        self._views = [down(one.offset - start, one.shape, one.tensor.dtype) for one in going]
         self._all_go = len(going) == len(self._outputs)
 
     def _by_way(self, arrays: Sequence[Array]) -> tuple[list[int], list[int], list[int]]:

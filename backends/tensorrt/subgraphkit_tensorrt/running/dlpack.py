@@ -30,16 +30,15 @@ _TYPES: Final[dict[tuple[int, int], np.dtype[Any]]] = {
 _CODES: Final = {dtype: code for code, dtype in _TYPES.items()}
 
 
+_BYTE: Final = ctypes.c_uint8
+
+
 class _Device(ctypes.Structure):
     _fields_: ClassVar[Any] = (("kind", ctypes.c_int), ("index", ctypes.c_int))
 
 
 class _Type(ctypes.Structure):
-    _fields_: ClassVar[Any] = (
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-    )
+    _fields_: ClassVar[Any] = (("code", _BYTE), ("bits", _BYTE), ("lanes", ctypes.c_uint16))
 
 
 class _Tensor(ctypes.Structure):
@@ -107,11 +106,7 @@ def _drop_unread() -> list[Any]:
 
 
 def export(
-    address: int,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    device: tuple[int, int],
-    owner: object,
+    address: int, shape: Sequence[int], dtype: np.dtype[Any], device: Sequence[int], owner: object
 ) -> Any:
     """Return a capsule for ``from_dlpack`` of another library.
 
@@ -123,15 +118,7 @@ def export(
         BufferError: DLPack has no such element type.
     """
     extents = (ctypes.c_int64 * len(shape))(*shape)
-    tensor = _Tensor(
-        data=address,
-        device=_Device(*device),
-        ndim=len(shape),
-        dtype=_dtype_code(dtype),
-        shape=extents,
-        strides=None,
-        byte_offset=0,
-    )
+    tensor = _Tensor(address, _Device(*device), len(shape), _dtype_code(dtype), extents)
     managed = _Managed(tensor=tensor, context=None, deleter=_DELETE)
     place = ctypes.addressof(managed)
     capsule = _new(place, _NAME, None)

@@ -137,12 +137,8 @@ def _tensors(trt: Any, engine: Any) -> tuple[dict[str, IOTensor], dict[str, IOTe
         type_ = element_type(trt, dtype)
         if type_ is DataType.UNDEFINED or type_ in PACKED:
             raise _mismatch(f"tensor {name!r} is {dtype}, which has no whole bytes")
-        tensor = IOTensor(
-            name,
-            type_.numpy,
-            tuple(engine.get_tensor_shape(name)),
-            engine.get_tensor_location(name) == trt.TensorLocation.HOST,
-        )
+        shape, place = tuple(engine.get_tensor_shape(name)), engine.get_tensor_location(name)
+        tensor = IOTensor(name, type_.numpy, shape, place == trt.TensorLocation.HOST)
         is_input = engine.get_tensor_mode(name) == trt.TensorIOMode.INPUT
         (inputs if is_input else outputs)[name] = tensor
     return inputs, outputs

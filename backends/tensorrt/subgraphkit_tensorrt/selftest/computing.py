@@ -1,6 +1,6 @@
 """Checks of the results of engines against those of the fallback backend."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -99,11 +99,7 @@ def open_model(bench: ModelOpener, model: Any, **options: Any) -> Iterator[Opene
 
 
 def same(
-    bench: ModelOpener,
-    model: Any,
-    found: OpenedModel,
-    feeds: Mapping[str, Any],
-    most: float = EXACT,
+    bench: ModelOpener, model: Any, found: OpenedModel, feeds: dict[str, Any], most: float = EXACT
 ) -> float:
     """Run a model on both; NotAsExpected if more than ``most`` apart, or other in shape or type."""
     worst = 0.0

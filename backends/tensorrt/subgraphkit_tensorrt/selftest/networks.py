@@ -49,7 +49,7 @@ PRECISIONS: Final[Mapping[str, tuple[str, str, float]]] = {
 }
 """By name, the option ``precision``, what products are of, and the largest error."""
 
-Network = tuple[Any, Mapping[str, Any]]
+Network = tuple[Any, dict[str, Any]]
 """A model, and what it is fed."""
 
 
