@@ -238,13 +238,9 @@ def _same_pads(node: NodeProto, sizes: Sequence[int]) -> list[int]:
     said = {one.name: helper.get_attribute_value(one) for one in node.attribute}
     ones = [1] * len(sizes)
     both = []
-    for size, taps, step, dilation in zip(
-        sizes,
-        said["kernel_shape"],
-        said.get("strides", ones),
-        said.get("dilations", ones),
-        strict=True,
-    ):
+    steps = (said.get(name, ones) for name in ("strides", "dilations"))
+    rows = zip(sizes, said["kernel_shape"], *steps, strict=True)
+    for size, taps, step, dilation in rows:
         last = (-(-size // step) - 1) * step
         total = max(last + (taps - 1) * dilation + 1 - size, 0)
         less = total // 2

@@ -207,14 +207,8 @@ def _gemm(d: Draw) -> None:
 def _einsum(d: Draw) -> None:
     equation = d.pick(
         *("ij,jk->ik", "bij,bjk->bik", "ii->i", "ij->ji", "i,j->ij", "ij->", "ij,ij->", "ii", "ij"),
-        *(
-            "...ij,...jk->...ik",
-            "bhid,bhjd->bhij",
-            "i...->...",
-            "ij, jk",
-            "abc,cd,de->abe",
-            "ijk->kj",
-        ),
+        *("...ij,...jk->...ik", "bhid,bhjd->bhij", "i...->...", "ij, jk", "abc,cd,de->abe"),
+        "ijk->kj",
     )
     sizes = {letter: d.size() for letter in equation if letter.isalpha()}
     for term in equation.split("->")[0].split(","):

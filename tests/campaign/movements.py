@@ -350,12 +350,8 @@ def _constant(d: Draw) -> None:
         return
     if d.knows("value_ints") and d.chance(0.3):
         name, value = d.pick(
-            *(
-                ("value_int", 3),
-                ("value_float", 0.5),
-                ("value_ints", [1, 2]),
-                ("value_string", "s"),
-            ),
+            *(("value_int", 3), ("value_float", 0.5), ("value_ints", [1, 2])),
+            ("value_string", "s"),
             *(("value_floats", [0.5, 1.0, 2.0]), ("value_strings", ["a", "b"])),
         )
         d.set(name, value, 1.0)

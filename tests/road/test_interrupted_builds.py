@@ -85,12 +85,8 @@ class _Builds:
         self._said = self._folder / f"{self._count}.txt"
         program = HEARING + ("" if limit is None else TIMED) + ENDING
         with self._said.open("wb") as said:  # no pipe, which a compiler of C could keep open
-            process = subprocess.Popen(
-                python_command("-c", program, *words),
-                env={**ENVIRONMENT, **settings},
-                stdout=said,
-                stderr=said,
-            )
+            command, env = python_command("-c", program, *words), {**ENVIRONMENT, **settings}
+            process = subprocess.Popen(command, env=env, stdout=said, stderr=said)
         while process.poll() is None and not self._said.stat().st_size:
             time.sleep(0.002)
         return process

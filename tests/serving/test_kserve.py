@@ -18,10 +18,8 @@ MANIFEST = ROOT / "examples" / "serving" / "kserve.yaml"
 
 TEXT, WHOLE, TRUTH = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 TEXTS = {"type": "array", "items": TEXT}
-QUANTITY = {
-    "type": ["integer", "string"],
-    "pattern": r"^([0-9]+(\.[0-9]*)?)([KMGTPE]i|[numkMGTPE])?$",
-}
+_QUANTITY = r"^([0-9]+(\.[0-9]*)?)([KMGTPE]i|[numkMGTPE])?$"
+QUANTITY = {"type": ["integer", "string"], "pattern": _QUANTITY}
 QUANTITIES = {"type": "object", "additionalProperties": QUANTITY}
 
 

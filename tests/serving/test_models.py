@@ -279,11 +279,8 @@ def test_metrics_are_in_the_format_of_prometheus(models):
         posted(served, body)
     status, _, said = asyncio.run(answer(served, "GET", "/metrics", {}, b""))
     families = text_string_to_metric_families(said.decode())
-    found = {
-        (one.name, *sorted(one.labels.items())): one.value
-        for two in families
-        for one in two.samples
-    }
+    samples = [one for two in families for one in two.samples]
+    found = {(one.name, *sorted(one.labels.items())): one.value for one in samples}
     model = ("model", "doubling")
     assert status == 200
     assert found["subgraphkit_requests_total", model, ("status", "200")] == 2

@@ -108,13 +108,8 @@ def test_nested_data_are_those_of_the_shape():
 
 
 def test_null_is_what_is_left_away():
-    body, length = _body(
-        _binary(8, data=None),
-        id=None,
-        parameters=None,
-        outputs=None,
-        data=np.float32([1, 2]).tobytes(),
-    )
+    away, data = dict.fromkeys(("id", "parameters", "outputs")), np.float32([1, 2]).tobytes()
+    body, length = _body(_binary(8, data=None), data=data, **away)
     read = oip.decode_request(body, length)
     assert (read.id, read.outputs, read.inputs["x"].tolist()) == (None, {}, [1, 2])
 

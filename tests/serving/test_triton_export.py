@@ -34,11 +34,8 @@ def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
     how: Any = {"packages": "/srv/site", "delay_s": 0.5, "max_batch": 4}
     place = export_triton(spec, tmp_path / "models", name="m", **how)
     assert place == tmp_path / "models" / "m" / "1"
-    assert sorted(path.name for path in place.iterdir()) == [
-        "model.py",
-        "packages.txt",
-        "spec.json",
-    ]
+    found = sorted(path.name for path in place.iterdir())
+    assert found == ["model.py", "packages.txt", "spec.json"]
     assert (place / "packages.txt").read_text() == "/srv/site"
     assert sk.SessionSpec.from_json((place / "spec.json").read_text()) == spec
     assert (place.parent / "config.pbtxt").read_text().splitlines() == [

@@ -110,13 +110,8 @@ def test_heads_apart_attend_to_themselves(form, unidirectional, dtype):
         ],
     }
     outputs = [dtype] * (3 if unidirectional else 4)
-    agrees(
-        "MultiHeadAttention",
-        [*inputs, *more[form]],
-        outputs,
-        num_heads=HEADS,
-        unidirectional=unidirectional,
-    )
+    words = {"num_heads": HEADS, "unidirectional": unidirectional}
+    agrees("MultiHeadAttention", [*inputs, *more[form]], outputs, **words)
 
 
 @FLOATS

@@ -142,12 +142,8 @@ def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch)
 
 def _reshaped():
     nodes = [helper.make_node("Reshape", ["x", "target"], ["y"])]
-    return typed_model(
-        nodes,
-        {"x": ["n", 8], "target": [2]},
-        {"y": [None, None]},
-        types={"target": TensorProto.INT64},
-    )
+    inputs, outputs = {"x": ["n", 8], "target": [2]}, {"y": [None, None]}
+    return typed_model(nodes, inputs, outputs, types={"target": TensorProto.INT64})
 
 
 @needs_rtx

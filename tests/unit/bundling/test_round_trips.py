@@ -159,13 +159,8 @@ def test_a_model_with_weights_in_files_needs_them_no_more(threshold):
     model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
     model.graph.initializer.append(numpy_helper.from_array(np.array([4, 64]), "shape"))
     Path("model").mkdir()
-    onnx.save(
-        model,
-        "model/m.onnx",
-        save_as_external_data=True,
-        size_threshold=threshold,
-        location="w.bin",
-    )
+    outside = {"save_as_external_data": True, "size_threshold": threshold, "location": "w.bin"}
+    onnx.save(model, "model/m.onnx", **outside)
     x = np.ones((4, 64), F)
     with sk.InferenceSession("model/m.onnx") as session:
         want = session.run(None, {"x": x})
@@ -192,11 +187,8 @@ def test_shapes_of_the_bind_and_open_dimensions_are_those_of_the_bundle():
 def test_engines_are_restored_and_nothing_is_compiled(bundle, backend, expected):
     with sk.InferenceSession(bundle, backend=[backend]) as opened:
         np.testing.assert_allclose(opened.run(None, {"x": X})[0], expected, rtol=1e-5)
-        assert [one.backend for one in opened.partitioning.subgraphs] == [
-            "storing",
-            "numpy",
-            "storing",
-        ]
+        backends = [one.backend for one in opened.partitioning.subgraphs]
+        assert backends == ["storing", "numpy", "storing"]
         assert opened.partitioning.quality.backends[0].lower_bound is None
         assert "storing_0" in opened.partitioning.report(details=True)
     assert (backend.compilations, backend.restorations) == (0, 2)

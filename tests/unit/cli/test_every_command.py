@@ -213,6 +213,7 @@ PLAIN = {"author manifest", "author new-backend", "profile"}
 PLAIN |= {"deploy serve", "deploy spec", "deploy export-triton", "deploy probe"}
 """Commands that print no table."""
 
+BACKENDS = ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
 TABLES = (
     "run m.onnx --backend numpy",
     "plan m.onnx --backend onednn?,numpy --details",
@@ -225,10 +226,7 @@ TABLES = (
     "convert m.onnx --precision fp16 --report --values -o half.onnx",
     "list --all",
     "list bundle",
-    *(
-        f"list {name}"
-        for name in ("iree", "numpy", "onednn", "onnxruntime", "openvino", "tensorrt", "tvm")
-    ),
+    *(f"list {name}" for name in BACKENDS),
     "doctor --settings",
     "deploy cache ls",
     "deploy cache verify",

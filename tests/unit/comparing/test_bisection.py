@@ -135,14 +135,8 @@ def test_where_nothing_is_wrong_nothing_is_cut(tmp_path):
 
 def test_the_part_is_written_with_its_inputs_and_the_command(tmp_path):
     folder = tmp_path / "a folder" / "repro"
-    found = bisect(
-        _grown(30),
-        {"v0": X},
-        planted("v20"),
-        "numpy:max_loop_iterations=9",
-        folder=folder,
-        words=["--atol=1"],
-    )
+    how = {"folder": folder, "words": ["--atol=1"]}
+    found = bisect(_grown(30), {"v0": X}, planted("v20"), "numpy:max_loop_iterations=9", **how)
     model = onnx.load(folder / "model.onnx")
     onnx.checker.check_model(model, full_check=True)
     with np.load(folder / "inputs.npz") as stored:

@@ -178,11 +178,8 @@ def test_names_count_once_an_option_may_name_parts_of_the_model():
 
 def test_every_part_of_the_identity_is_in_the_key(monkeypatch):
     model = parsed(LINEAR)
-    keys = [
-        key_of(model),
-        key_of(model, storing(device="gpu")()),
-        key_of(model, storing(name="n")()),
-    ]
+    kinds = storing(device="gpu"), storing(name="n")
+    keys = [key_of(model), *(key_of(model, kind()) for kind in kinds)]
     for name, value in (("FORMAT", 2), ("__version__", "9.9")):
         monkeypatch.setattr(keying, name, value)
         keys.append(key_of(model))

@@ -182,12 +182,8 @@ def thread_of_bodies(depth):
     body = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "leaf", [], [])
     for _ in range(depth):
         body.output.append(helper.make_tensor_value_info("y", 1, [2]))
-        other = helper.make_graph(
-            [helper.make_node("Abs", ["x"], ["y"])],
-            "other",
-            [],
-            [helper.make_tensor_value_info("y", 1, [2])],
-        )
+        abs_, made = helper.make_node("Abs", ["x"], ["y"]), body.output[:1]
+        other = helper.make_graph([abs_], "other", [], made)
         node = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=other)
         body = helper.make_graph([node], "level", [], [])
     body.input.extend(

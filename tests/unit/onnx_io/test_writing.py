@@ -188,14 +188,8 @@ def test_a_constant_node_in_a_file_is_taken_in(tmp_path):
 
 def _save_with_files(model, path):
     """Save every tensor of the model, those of attributes and bodies too, in one data file."""
-    onnx.save(
-        model,
-        path,
-        save_as_external_data=True,
-        location="m.data",
-        size_threshold=0,
-        convert_attribute=True,
-    )
+    outside = {"save_as_external_data": True, "location": "m.data", "size_threshold": 0}
+    onnx.save(model, path, **outside, convert_attribute=True)
     _move_out_bodies(path)
 
 

@@ -65,12 +65,8 @@ def test_a_run_sees_all_new_weights_or_none():
         for _ in range(4):
             pool.submit(run)
         for value in (0.0, 1.0, 2.0) * 5:
-            session.update_weights(
-                {
-                    "w": np.full((3, 2), value, np.float32),
-                    "bias": np.full(2, 100 * value, np.float32),
-                }
-            )
+            w = np.full((3, 2), value, np.float32)
+            session.update_weights({"w": w, "bias": np.full(2, 100 * value, np.float32)})
         stop.set()
     assert seen <= {(19.0, 32.0), (0.0, 0.0), (103.0, 103.0), (206.0, 206.0)}
 

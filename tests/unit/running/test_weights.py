@@ -68,19 +68,19 @@ def test_weights_that_do_not_fit_are_refused(changed, told):
     assert value(session) == [19, 32]
 
 
+def two_with(make):
+    """Open a session with two subgraphs, the second of which an operator of this kind runs."""
+    soft = claiming(["MatMul"], "soft", make=WeightedOperator)
+    return sk.InferenceSession(parsed(LINEAR), [soft, claiming(["Add"], "other", make=make)])
+
+
 class Stubborn(ReferenceOperator):
     def update_weights(self, changed):
         raise MemoryError("no room for two engines")
 
 
 def test_old_weights_are_put_back_when_a_subgraph_cannot_take_new_ones():
-    session = sk.InferenceSession(
-        parsed(LINEAR),
-        [
-            claiming(["MatMul"], "soft", make=WeightedOperator),
-            claiming(["Add"], "hard", make=Stubborn),
-        ],
-    )
+    session = two_with(Stubborn)
     changed = bias(0, 0) | {"w": np.zeros((3, 2), np.float32)}
     with pytest.raises(WeightUpdateError, match="no room for two engines"):
         session.update_weights(changed)
@@ -99,11 +99,7 @@ class Interrupted(WeightedOperator):
 
 
 def test_old_weights_are_put_back_when_an_update_is_interrupted():
-    backends = [
-        claiming(["MatMul"], "soft", make=WeightedOperator),
-        claiming(["Add"], "slow", make=Interrupted),
-    ]
-    session = sk.InferenceSession(parsed(LINEAR), backends)
+    session = two_with(Interrupted)
     with pytest.raises(KeyboardInterrupt):
         session.update_weights(bias(0, 0) | {"w": np.zeros((3, 2), np.float32)})
     assert value(session) == [19, 32]
