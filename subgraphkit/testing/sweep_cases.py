@@ -222,8 +222,8 @@ def _sizes(family: str) -> list[int]:
 def _open_sizes(family: str, subject: Subject) -> Finding:
     """One session computes in every size, down and up again, the first again at the end."""
     sizes = _sizes(family)
-    # from the middle down; by leaps up and down again; and up from the smallest
-    order = [sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
+    # the smallest and the middle; down; by leaps up and down again; and up from the smallest
+    order = [*sizes[:2], sizes[len(sizes) // 2], *sizes[::-1], *sizes[-9::4], sizes[-1]]
     seeds = {size: seed for seed, size in enumerate(order)}
     order += sizes[:6]
     steps = [(f"N={size}", partial(_feed_once, seeds[size], size, None)) for size in order]

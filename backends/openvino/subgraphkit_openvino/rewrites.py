@@ -9,6 +9,7 @@ import numpy as np
 from subgraphkit_openvino import library
 
 _LEVELS: Final = 256
+_MASK: Final = 3
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
@@ -211,6 +212,31 @@ def turn_axes_apart(model: Any) -> None:
         op.input(0).replace_source_output(ops.prelu(op.input_value(0), slope).output(0))
 
 
+def mask_attention(model: Any) -> None:
+    """Give attention without a mask one that hides nothing, where the number of keys is open.
+
+    Without, OpenVINO (2026.4) computes it wrong once a run had one key and the next has eight.
+    That the mask is 0 is not to be known before running, or it is left out again.
+    """
+    ops = library.runtime().opset13
+    for op in _operations(model):
+        name = op.get_type_name()
+        if name not in {"ScaledDotProductAttention", "Softmax"}:
+            continue
+        scores, is_whole = op.input_value(0), name != "Softmax"
+        if is_whole:
+            is_bare = op.get_input_size() > _MASK and op.get_input_partial_shape(_MASK).rank == 0
+        else:
+            made = scores.get_node().get_type_name() in {"Divide", "MatMul", "Multiply"}
+            is_bare = made and scores.get_partial_shape()[-1].is_dynamic
+        if is_bare:
+            shape = ops.shape_of(op.input_value(int(is_whole)))
+            size = ops.gather(shape, ops.constant([[-1 - is_whole]]), ops.constant(0))
+            none = ops.convert(ops.less(size, ops.constant([0])), scores.get_element_type())
+            place, mask = (_MASK, none) if is_whole else (0, ops.add(scores, none))
+            op.input(place).replace_source_output(mask.output(0))
+
+
 def hand_out_branches(model: Any) -> None:
     """Make what branches make an output too, at the end of all, if its size is open.
 
@@ -232,6 +258,6 @@ def _source(op: Any) -> str:
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
     cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, turn_axes_apart,
-    hand_out_branches,
+    mask_attention, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""
