@@ -59,7 +59,7 @@ def _open_repeats(node: sk.Node) -> str:
 
 
 def _has_none(node: sk.Node) -> bool:
-    return 0 in (*(node.shape(0) or ()), *(node.shape(1) or ()))
+    return any(0 in (node.shape(place) or ()) for place in range(len(node.inputs)))
 
 
 def _indices(node: sk.Node) -> str:
@@ -350,6 +350,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Gemm": lambda n: (
         "" if are_fixed(n, 2) and not _has_none(n) else "an open summand, or factors of nothing"
     ),
+    "Einsum": lambda n: "a factor of nothing" if _has_none(n) else "",
     "LRN": lambda n: "" if are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
     "STFT": _short_time_fourier,
