@@ -29,7 +29,8 @@ def window_problem(node: sk.Node) -> str:
     pads = node.attribute("pads", None) or (0,) * 2 * len(sizes)
     dilations = node.attribute("dilations", None) or (1,) * len(sizes)
     if "SAME" in node.attribute("auto_pad", ""):
-        return ""
+        is_open = not all(isinstance(size, int) for size in sizes)
+        return "padding to the same size of an open size, of which it computes none" * is_open
     for axis, (size, taps) in enumerate(zip(sizes, kernel, strict=False)):
         around = pads[axis] + pads[axis + len(sizes)]
         reach = (taps - 1) * dilations[axis] if isinstance(taps, int) else around
