@@ -49,11 +49,8 @@ class Travelling:
 
 def parts_of(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dict[str, Any]]:
     """Return what ``rebuild_error`` takes to make a travelling exception anew; JSON can hold it."""
-    kinds = [
-        kind
-        for kind in type(error).__mro__
-        if kind is not Travelling and issubclass(kind, Travelling)
-    ]
+    travelling = [kind for kind in type(error).__mro__ if issubclass(kind, Travelling)]
+    kinds = [kind for kind in travelling if kind is not Travelling]
     names = [
         f"{kind.__module__}:{kind.__qualname__}"
         for kind in kinds
@@ -71,17 +68,10 @@ def parts_of(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], di
     }
     if notes:
         state[_NOTES] = [note[:_MOST_TEXT] for note in notes]
-    slots = [
-        name
-        for kind in kinds
-        for name, one in vars(kind).items()
-        if isinstance(one, MemberDescriptorType)
-    ]
-    natives = {
-        name: plain_value(_attribute(error, name))
-        for name in (*_NATIVE, *slots)
-        if name not in held
-    }
+    members = ((name, one) for kind in kinds for name, one in vars(kind).items())
+    slots = [name for name, one in members if isinstance(one, MemberDescriptorType)]
+    asked = [name for name in (*_NATIVE, *slots) if name not in held]
+    natives = {name: plain_value(_attribute(error, name)) for name in asked}
     known = {name: one for name, one in natives.items() if one is not None or name in slots}
     texts = tuple(one if type(one) is str else plain_value(one) for one in error.args)
     return names, texts, state, known

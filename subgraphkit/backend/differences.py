@@ -254,14 +254,8 @@ def _texts(plain: Difference, got: _Array, expected: _Array) -> Difference:
     if not places:
         return plain
     worst = _index(places[0], expected.shape)
-    return replace(
-        plain,
-        stage="value",
-        wrong=len(places),
-        worst=worst,
-        got=_text(got[worst]),
-        expected=_text(expected[worst]),
-    )
+    have, want = _text(got[worst]), _text(expected[worst])
+    return replace(plain, stage="value", wrong=len(places), worst=worst, got=have, expected=want)
 
 
 def _text(value: Any) -> str:

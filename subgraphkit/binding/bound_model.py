@@ -182,13 +182,8 @@ def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> Bo
         given_shapes(model.graph, shapes, strict=resolved.strict) if shapes else ({}, {})
     )
     extensions = ExtensionManager(resolved, model.name)
-    typed = partial(
-        infer,
-        symbols=symbols,
-        input_shapes=input_shapes,
-        limits=resolved.limits,
-        types_of=extensions.types_of,
-    )
+    of_sizes = partial(infer, symbols=symbols, input_shapes=input_shapes, limits=resolved.limits)
+    typed = partial(of_sizes, types_of=extensions.types_of)
     try:
         inlined, inferred = model, typed(model)
     except InvalidModelError as error:

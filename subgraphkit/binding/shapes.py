@@ -84,12 +84,8 @@ def _place(graph: Graph, inputs: Sequence[str], name: str) -> tuple[str, int]:
         place = found["input"], int(found["axis"])
         if place[1] < len(graph.shape(place[0]) or ()):
             return place
-    unnamed = [
-        f"{one}[{axis}]"
-        for one in inputs
-        for axis, dim in enumerate(graph.shape(one) or ())
-        if dim is None
-    ]
+    axes = ((one, *axis) for one in inputs for axis in enumerate(graph.shape(one) or ()))
+    unnamed = [f"{one}[{axis}]" for one, axis, dim in axes if dim is None]
     raise _unknown("symbolic dimension", name, [*_symbols(graph, inputs), *unnamed])
 
 

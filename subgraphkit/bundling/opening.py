@@ -119,10 +119,8 @@ def _choices(backend: Any, manifest: BundleManifest) -> list[BackendChoice]:
             "Leave backend out. It is for those of the bundle that are not registered by name.",
         )
     # None is optional: what was compiled for one cannot be claimed by another.
-    return [
-        replace(given.get(name) or BackendChoice(name, origin="the bundle"), optional=False)
-        for name in names
-    ]
+    chosen = (given.get(name) or BackendChoice(name, origin="the bundle") for name in names)
+    return [replace(one, optional=False) for one in chosen]
 
 
 def _read_checked(
@@ -259,10 +257,8 @@ def rebuild(
     BundleError if the manifest divides another model (SGK182), or a backend here has no property of
     that name (SGK186).
     """
-    places = {
-        (claim.backend.name, claim.property_name): at
-        for at, claim in reversed([*enumerate(claims)])
-    }
+    numbered = reversed([*enumerate(claims)])
+    places = {(one.backend.name, one.property_name): at for at, one in numbered}
     _check_nodes(folder, manifest, bound)
     found = boundaries(bound, [entry.nodes for entry in manifest.subgraphs])
     subgraphs = []

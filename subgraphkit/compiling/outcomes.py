@@ -183,12 +183,8 @@ def attend(
     """
     watched = Progress(None, progress)
     future: Future[_Result] = Future()
-    thread = threading.Thread(
-        target=contextvars.copy_context().run,
-        args=(_do, future, work, watched),
-        name="subgraphkit compile",
-        daemon=True,
-    )
+    run, given = contextvars.copy_context().run, (_do, future, work, watched)
+    thread = threading.Thread(target=run, args=given, name="subgraphkit compile", daemon=True)
     end = math.inf if seconds is None else time.monotonic() + seconds
     try:
         thread.start()  # which waits as well, and is left by Ctrl-C with the thread under way

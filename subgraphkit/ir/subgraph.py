@@ -210,11 +210,8 @@ def last_uses(subgraphs: Sequence[Subgraph], kept: Collection[str]) -> list[tupl
     seen = set(kept)
     drops: list[tuple[str, ...]] = []
     for subgraph in reversed(subgraphs):
-        last = [
-            value
-            for value in (*subgraph.inputs, *subgraph.outputs)
-            if value in made and value not in seen
-        ]
+        values = (*subgraph.inputs, *subgraph.outputs)
+        last = [value for value in values if value in made and value not in seen]
         seen.update(last)
         drops.append(tuple(last))
     return drops[::-1]

@@ -302,12 +302,8 @@ def _rehearse(bound: BoundModel, claims: Sequence[Claim]) -> None:
     with process.lock:
         try:
             process.ready()
-            process.ask(
-                ".rehearse",
-                chosen,
-                progress=Progress(lambda event: heard.append(event.message)),
-                tells=True,
-            )
+            progress = Progress(lambda event: heard.append(event.message))
+            process.ask(".rehearse", chosen, progress=progress, tells=True)
         except ProcessEnded as ended:
             name = heard[-1] if heard else next(iter(backends))
             error = BackendError(

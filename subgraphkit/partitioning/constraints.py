@@ -232,11 +232,8 @@ def kept_away(
     claim: Claim, bound: BoundModel, demanded: ResolvedConstraints
 ) -> Mapping[int, Refusal]:
     """Return the nodes that a property is not asked about, each with the reason."""
-    return {
-        **_kept_for_nan(claim, bound),
-        **_kept_for_size(claim, bound),
-        **demanded.refusals_for(claim.backend.name),
-    }
+    own = demanded.refusals_for(claim.backend.name)
+    return {**_kept_for_nan(claim, bound), **_kept_for_size(claim, bound), **own}
 
 
 def _kept_for_size(claim: Claim, bound: BoundModel) -> Mapping[int, Refusal]:

@@ -275,10 +275,8 @@ class TuningRun:
         backends = {name: dict(self.options.get(name, {})) for name in nodes}
         for name, precision in precisions.items():
             backends[name]["precision"] = precision
-        named = {
-            name: tuple(first_output(self.bound, node) for node in several)
-            for name, several in nodes.items()
-        }
+        name_of = partial(first_output, self.bound)
+        named = {name: tuple(map(name_of, several)) for name, several in nodes.items()}
         return Placement(backends=backends, nodes=named, circumstances=self._holds, figures={})
 
     def open(

@@ -66,11 +66,6 @@ def _both_isolated(one: frozenset[str], other: frozenset[str]) -> frozenset[str]
 
 # Settings of which the tighter of two values holds, and which that is.
 _TIGHTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = MappingProxyType(
-    {
-        "isolate": _both_isolated,
-        "limits": _lower_limits,
-        "max_memory": min,
-        "threads": min,
-        "timeout_s": min,
-    }
+    dict.fromkeys(("max_memory", "threads", "timeout_s"), min)
+    | {"isolate": _both_isolated, "limits": _lower_limits}
 )

@@ -192,11 +192,8 @@ def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[
     demands = all_demands(settings, constraints)
     if demands is None:
         return {}
-    kept_off = [
-        (node, one)
-        for one, several in demands.exclusions.items()
-        for node in listed_selectors(several)
-    ]
+    excluded = demands.exclusions.items()
+    kept_off = [(node, one) for one, several in excluded for node in listed_selectors(several)]
     pairs: dict[str, list[Any]] = {"pin": [*demands.pins.items()], "keep_off": kept_off}
     for node, backend in (*pairs["pin"], *pairs["keep_off"]):
         if not isinstance(node, str | int):

@@ -177,11 +177,8 @@ def skeleton_of(
     if isinstance(source, onnx.ModelProto) and weights is not None:
         source, outside = _detach_weights(source, weights)
     model = source if isinstance(source, Model) else load(source)
-    large = {
-        name: stored
-        for name, stored in model.graph.initializers.items()
-        if (stored.type.nbytes or 0) > _SMALL
-    }
+    initializers = model.graph.initializers.items()
+    large = {name: one for name, one in initializers if (one.type.nbytes or 0) > _SMALL}
     proto = model.proto
     skeleton = onnx.ModelProto()
     for name in ("producer_name", "producer_version", "domain", "model_version", "doc_string"):

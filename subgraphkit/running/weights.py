@@ -44,11 +44,8 @@ class Weights:
 
     def output_makers(self) -> dict[str, Callable[[], _Array]]:
         """Return, for every constant, what makes a fresh copy of its data."""
-        return {
-            name: partial(_copy, self.current[name])
-            for name in self._graph.outputs
-            if name in self.current
-        }
+        constant = [name for name in self._graph.outputs if name in self.current]
+        return {name: partial(_copy, self.current[name]) for name in constant}
 
     def update(
         self, plan: Plan, changed: Mapping[str, Any], take: Callable[[Plan], None]

@@ -70,10 +70,5 @@ def written_response(request: Any, results: Mapping[str, Any], version: str) -> 
         one = {"name": name, "datatype": datatype_of(array, where), "shape": array.shape}
         outputs.append(one)
         raw.append(bytes(to_binary(array, where)))
-    return messages.ModelInferResponse(
-        model_name=request.model_name,
-        model_version=version,
-        id=request.id,
-        outputs=outputs,
-        raw_output_contents=raw,
-    )
+    told = {"model_name": request.model_name, "model_version": version, "id": request.id}
+    return messages.ModelInferResponse(**told, outputs=outputs, raw_output_contents=raw)

@@ -93,10 +93,7 @@ def stored_data(folder: Path, model: onnx.ModelProto) -> DataSet:
 
 
 def _read_stored(folder: Path, prefix: str, values: Sequence[onnx.ValueInfoProto]) -> list[Any]:
-    protos: dict[Any, Any] = {
-        "sequence_type": onnx.SequenceProto,
-        "optional_type": onnx.OptionalProto,
-    }
+    protos: Any = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}
     items = []
     for place in range(len(list(folder.glob(f"{prefix}_*.pb")))):
         content = (folder / f"{prefix}_{place}.pb").read_bytes()

@@ -101,10 +101,8 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
     sizes = [_size(item, scale) for item in picture.items]
     extents = [_extent(item, size) for item, size in zip(picture.items, sizes, strict=True)]
     placed = place(extents, [(arrow.source, arrow.target) for arrow in picture.arrows])
-    boxes = [
-        (x - size[0] / 2, y - size[1] / 2, *size)
-        for (x, y), size in zip(placed.centres, sizes, strict=True)
-    ]
+    centred = zip(placed.centres, sizes, strict=True)
+    boxes = [(x - size[0] / 2, y - size[1] / 2, *size) for (x, y), size in centred]
     arrows: list[str] = []
     labelled = len(picture.arrows) <= _MANY_ARROWS
     for at, (arrow, route) in enumerate(zip(picture.arrows, placed.routes, strict=True)):
@@ -112,11 +110,8 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
         path = _path([_below(ends[0]), *route, _above(ends[1])], placed.columns, at % 4 * 5.0)
         names = [picture.items[at].box.key for at in (arrow.source, arrow.target)]
         arrows += _arrow(arrow, names, path, labelled=labelled)
-    drawn_boxes = [
-        part
-        for item, box in zip(picture.items, boxes, strict=True)
-        for part in _box(item, box, colours)
-    ]
+    boxed = zip(picture.items, boxes, strict=True)
+    drawn_boxes = [part for item, box in boxed for part in _box(item, box, colours)]
     width, height = round(placed.width), round(placed.height)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '

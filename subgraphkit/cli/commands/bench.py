@@ -47,12 +47,8 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
             max_error=arguments.max_error,
         )
     rows = [_entry(found, one) for one in found.measured]
-    report.data = {
-        "model": found.model,
-        **in_json(found.schedule),
-        "agrees": found.agrees,
-        "backends": rows,
-    }
+    told = {"model": found.model, **in_json(found.schedule)}
+    report.data = {**told, "agrees": found.agrees, "backends": rows}
     for one in list(found.sections())[:3]:
         if isinstance(one, Text | Table):
             report.show(one.text if isinstance(one, Text) else one)

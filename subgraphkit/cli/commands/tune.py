@@ -13,14 +13,9 @@ from subgraphkit.placing import tune
 def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     """Carry it out."""
     model, shapes = load_as_told(arguments), arguments.shapes or {}
-    given = partial(
-        bind,
-        model,
-        backend="auto",
-        options=arguments.options,
-        threads=arguments.threads,
-        max_error=arguments.max_error,
-    )
+    options, threads = arguments.options, arguments.threads
+    given = partial(bind, model, backend="auto", options=options, threads=threads)
+    given = partial(given, max_error=arguments.max_error)
     bound = given(shapes)
     check_names(bound.settings, arguments.backend)
     feeds = feeds_as_told(bound, arguments, report)

@@ -155,12 +155,8 @@ def nets_of_vertices(nets: Nets, vertex_of: "array[int]", count: int) -> Nets:
     starts = np.flatnonzero(np.append(True, net[1:] != net[:-1])[: len(net)])
     used = net[starts]
     sizes = np.frombuffer(nets.bytes_, np.int64)[used] if len(used) else np.zeros(0, np.int64)
-    return Nets(
-        as_array(source[used]),
-        as_array(sizes, "q"),
-        as_array(np.append(starts, len(sinks))),
-        as_array(sinks),
-    )
+    of_nets = as_array(source[used]), as_array(sizes, "q")
+    return Nets(*of_nets, as_array(np.append(starts, len(sinks))), as_array(sinks))
 
 
 # Up to this many readers of a net, looking at each is faster than keeping count.

@@ -266,13 +266,9 @@ def _quotient(adjacency: Adjacency, home: Longs, size: int) -> Adjacency:
     _, first = np.unique(target * size + source, return_index=True)
     source, target = source[first], target[first]
     by_target, by_source = np.lexsort((first, target)), np.lexsort((target, source))
-    return Adjacency(
-        size,
-        _offsets(target, size),
-        as_array(source[by_target]),
-        _offsets(source, size),
-        as_array(target[by_source]),
-    )
+    before = _offsets(target, size), as_array(source[by_target])
+    after = _offsets(source, size), as_array(target[by_source])
+    return Adjacency(size, *before, *after)
 
 
 def _offsets(keys: Longs, size: int) -> "array[int]":

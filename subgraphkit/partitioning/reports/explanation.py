@@ -258,11 +258,8 @@ def find_all_causes(partitioning: PartitioningData) -> list[Cause]:
             for one in refused:
                 by_backend[one.backend].append((node, one.refusal))
     roots = Roots(graph)
-    return [
-        cause
-        for name, refused in by_backend.items()
-        for cause in find_causes(graph, name, refused, roots)
-    ]
+    found = (find_causes(graph, name, refused, roots) for name, refused in by_backend.items())
+    return [cause for causes in found for cause in causes]
 
 
 def example_sizes(graph: BoundGraph, sizes: Sequence[str]) -> dict[str, int]:

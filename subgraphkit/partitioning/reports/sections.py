@@ -139,16 +139,12 @@ class _Portrait:
         types, subgraphs = self.partitioning.graph.types, self.partitioning.subgraphs
         running = [place for place, one in enumerate(subgraphs) if one.outputs]
         box = {place: at for at, place in enumerate(running)}
-        return [
-            Arrow(
-                box[source],
-                box[target],
-                sum(bytes_of(types.get(name)) for name in names),
-                self._list_types(names),
-            )
-            for source, target, names in self.partitioning.crossings()
-            if target in box
-        ]
+        found = []
+        for source, target, names in self.partitioning.crossings():
+            if target in box:
+                size = sum(bytes_of(types.get(name)) for name in names)
+                found.append(Arrow(box[source], box[target], size, self._list_types(names)))
+        return found
 
     def _nodes(self) -> Table:
         graph = self.partitioning.graph
