@@ -10,6 +10,8 @@ from subgraphkit_openvino import library
 
 _LEVELS: Final = 256
 _MASK: Final = 3
+_IMAGES: Final = 4
+_JOINED: Final = {"Add", "PRelu", "Subtract"}
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
@@ -237,6 +239,36 @@ def mask_attention(model: Any) -> None:
             op.input(place).replace_source_output(mask.output(0))
 
 
+def spread_channels(model: Any) -> None:
+    """Spread constants of channels along the last axis behind products of rank 4 and above.
+
+    Joined with the product, OpenVINO (2026.4) takes them for constants of the last axis.
+    """
+    ops = library.runtime().opset13
+    for op in _operations(model):
+        shape = op.get_output_partial_shape(0) if op.get_type_name() in _JOINED else ()
+        if len(shape) < _IMAGES or shape[-1].is_dynamic:
+            continue
+        for place, value in enumerate(op.input_values()):
+            stored, before = value.get_node(), 1 - len(shape)
+            sizes = [*stored.shape] if stored.get_type_name() == "Constant" else []
+            is_of_channels = len(sizes) >= -before and sizes[before] > sizes[-1] == 1
+            if is_of_channels and _follows_product(op.input_value(1 - place)):
+                wide = ops.constant([*sizes[:-1], shape[-1].get_length()])
+                op.input(place).replace_source_output(ops.broadcast(value, wide).output(0))
+
+
+def _follows_product(value: Any) -> bool:
+    """Say whether a value is a product's, changed element by element at most."""
+    op = value.get_node()
+    while op.get_type_name() != "MatMul":
+        read = [one for one in op.input_values() if one.get_node().get_type_name() != "Constant"]
+        if len(read) != 1 or read[0].get_partial_shape() != op.get_output_partial_shape(0):
+            return False
+        op = read[0].get_node()
+    return True
+
+
 def hand_out_branches(model: Any) -> None:
     """Make what branches make an output too, at the end of all, if its size is open.
 
@@ -258,6 +290,6 @@ def _source(op: Any) -> str:
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
     cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, turn_axes_apart,
-    mask_attention, hand_out_branches,
+    mask_attention, spread_channels, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""
