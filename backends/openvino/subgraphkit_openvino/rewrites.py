@@ -246,7 +246,7 @@ def spread_channels(model: Any) -> None:
     """
     ops = library.runtime().opset13
     for op in _operations(model):
-        shape = op.get_output_partial_shape(0) if op.get_type_name() in _JOINED else ()
+        shape: Any = op.get_output_partial_shape(0) if op.get_type_name() in _JOINED else ()
         if len(shape) < _IMAGES or shape[-1].is_dynamic:
             continue
         for place, value in enumerate(op.input_values()):
