@@ -84,6 +84,13 @@ def _indices(node: sk.Node) -> str:
     return ""
 
 
+def _scatter(node: sk.Node) -> str:
+    maker = node.producer(0)
+    if maker and (node.graph.is_output(node.inputs[0]) or len(maker.consumers()) > 1):
+        return "an array that is read elsewhere as well, over which IREE may write"
+    return _indices(node)
+
+
 _WITH_AXES: Final = (
     *(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")),
     *("ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze"),
@@ -299,10 +306,8 @@ def _shortened(node: sk.Node) -> str:
 
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(("HardSwish", "LayerNormalization"), _shortened),
-    **dict.fromkeys(
-        ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"),
-        _indices,
-    ),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _indices),
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), _scatter),
     **dict.fromkeys(
         ("Cos", "Sin", "Tan"),
         _always("angles above some hundreds come out wrong, and large ones as infinity"),
