@@ -216,7 +216,7 @@ def _dict_vectorizer(call: Call) -> Types:
 
 
 def _attention(call: Call) -> Types:
-    """Leave sizes open that onnx computes as 0 of open ones, or without a past of open size."""
+    """Leave sizes open that onnx computes as 0 of open ones, or of which it leaves out a past."""
     found = call.standard("Attention", 25, call.attributes, call.inputs, call.values)
     given = {size for place in range(6) for size in call.shape(place) or ()}
     if any(call.inputs[4:5]) and not all(isinstance(n, int) for n in call.shape(4) or (None,)):

@@ -127,7 +127,8 @@ class Predictions:
         # Where what counts as one element may be many, a run may be as long as it likes.
         opens = any(is_open(Node(self._bound, node)) for node in self._bound.order)
         extra = {OPEN: self._whole[NODE]} if opens else {RUN: 1}
-        if any(_is_open_picture(self._bound.shape(name)) for name in self._bound.inputs):
+        fed = map(self._bound.shape, self._bound.inputs)
+        if "convolution" in self._whole and any(map(_is_open_picture, fed)):
             extra = {NODE: 0}
         predicted = {name: self._seconds(name, {**self._whole, **extra}) for name in known}
         is_unsure = opens or self._settings.threads == 1 or min(predicted.values()) < _LEAST

@@ -345,7 +345,10 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     ),
     "Pad": _open_pads,
     "QLinearMatMul": _matrix_stacks,
-    "QLinearConv": lambda n: "a bias, which IREE scales otherwise" if any(n.inputs[8:]) else "",
+    "ConvInteger": window_problem,
+    "QLinearConv": lambda n: (
+        "a bias, which IREE scales otherwise" if any(n.inputs[8:]) else window_problem(n, 3)
+    ),
     "QuantizeLinear": lambda n: "quotients of 16 bits" if "16" in n.dtype().label else "",
     "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
     "Reshape": _reshape,

@@ -16,16 +16,15 @@ def average_problem(node: sk.Node) -> str:
         return "windows of one element that skip others, before which IREE forgets to compute"
     if node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0):
         return "windows beyond the padding that is counted"
-    is_fitted = node.attribute("ceil_mode", 0) or "SAME" in node.attribute("auto_pad", "")
-    if is_fitted and not are_fixed(node):
-        return "windows fitted to open sizes, by which it divides as if they were none"
+    if node.attribute("ceil_mode", 0) and not are_fixed(node):
+        return "windows rounded up beside open sizes, by which it divides otherwise"
     return window_problem(node)
 
 
-def window_problem(node: sk.Node) -> str:
+def window_problem(node: sk.Node, filters: int = 1) -> str:
     """Refuse windows that may be wider than what they slide over: the process may end."""
     sizes = (node.shape(0) or ())[_CHANNELS:]
-    kernel = node.attribute("kernel_shape", None) or (node.shape(1) or ())[_CHANNELS:]
+    kernel = node.attribute("kernel_shape", None) or (node.shape(filters) or ())[_CHANNELS:]
     pads = node.attribute("pads", None) or (0,) * 2 * len(sizes)
     dilations = node.attribute("dilations", None) or (1,) * len(sizes)
     if "SAME" in node.attribute("auto_pad", ""):

@@ -329,7 +329,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
-    "ReduceLogSumExp": lambda n: "exponentials that overflow" if n.opset >= _EXPANDED else "",
+    "ReduceLogSumExp": lambda n: "it is expanded, and overflows" if n.opset >= _EXPANDED else "",
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
     "Resize": resize_problem,
     "Scan": _scan,

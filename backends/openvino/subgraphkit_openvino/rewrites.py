@@ -228,9 +228,10 @@ def mask_attention(model: Any) -> None:
         scores, is_whole = op.input_value(0), name != "Softmax"
         if is_whole:
             is_bare = op.get_input_size() > _MASK and op.get_input_partial_shape(_MASK).rank == 0
+            is_bare = is_bare and op.get_input_partial_shape(1)[-2].is_dynamic
         else:
             made = scores.get_node().get_type_name() in {"Divide", "MatMul", "Multiply"}
-            is_bare = made and scores.get_partial_shape()[-1].is_dynamic
+            is_bare = made and _open_rank(scores) > 1
         if is_bare:
             shape = ops.shape_of(op.input_value(int(is_whole)))
             size = ops.gather(shape, ops.constant([[-1 - is_whole]]), ops.constant(0))
@@ -239,15 +240,22 @@ def mask_attention(model: Any) -> None:
             op.input(place).replace_source_output(mask.output(0))
 
 
+def _open_rank(value: Any) -> int:
+    """Return the rank of a value whose last size is open; else 0."""
+    shape = value.get_partial_shape()
+    return len(shape) if shape.rank.is_static and len(shape) and shape[-1].is_dynamic else 0
+
+
 def spread_channels(model: Any) -> None:
     """Spread constants of channels along the last axis behind products of rank 4 and above.
 
     Joined with the product, OpenVINO (2026.4) takes them for constants of the last axis.
     """
     ops = library.runtime().opset13
-    for op in _operations(model):
-        shape: Any = op.get_output_partial_shape(0) if op.get_type_name() in _JOINED else ()
-        if len(shape) < _IMAGES or shape[-1].is_dynamic:
+    joined = [op for op in _operations(model) if op.get_type_name() in _JOINED]
+    for op in joined:
+        shape = op.get_output_partial_shape(0)
+        if shape.rank.is_dynamic or len(shape) < _IMAGES or shape[-1].is_dynamic:
             continue
         for place, value in enumerate(op.input_values()):
             stored, before = value.get_node(), 1 - len(shape)

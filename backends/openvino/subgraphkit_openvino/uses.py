@@ -295,7 +295,9 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "GatherElements": _gather_elements,
     "Gemm": _gemm,
     "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
-    "IsInf": lambda n: "" if is_fixed(n) else "open sizes, in which OpenVINO finds no infinity",
+    "IsInf": lambda n: (
+        "" if n.shape(0) == () or is_fixed(n) else "open sizes, in which OpenVINO finds no infinity"
+    ),
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),

@@ -86,7 +86,11 @@ def test_openvino_is_dearer_by_every_node_where_sizes_are_open_but_of_pictures()
     names, found = ["onnxruntime", "openvino"], []
     for sizes in ("N, 2048", "4096, 2048", "N, 3, H, W"):
         edge = f"float[{sizes}]"
-        model = bound(f"g ({edge} x0) => ({edge} y) {{ {moves} y = Neg(x40) }}", threads=1)
+        last = "z = GlobalAveragePool(x40) y = Conv(z, w)" if "H" in sizes else "y = Neg(x40)"
+        body = f"<float[3,3,1,1] w = {{1,1,1,1,1,1,1,1,1}}> {{ {moves} {last} }}"
+        model = bound(
+            f"g ({edge} x0) => (float[{sizes.replace('H, W', '1, 1')}] y) {body}", threads=1
+        )
         found.append(Predictions(model, model.settings).rank_backends(names))
     assert found == [names, names[::-1], names[::-1]]
 
