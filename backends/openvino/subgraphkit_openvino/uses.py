@@ -41,18 +41,17 @@ def _compress(node: Node) -> str:
 
 def _conv(node: Node) -> str:
     """Refuse volumes of one channel with differing dilations, or left one wide by steps."""
-    place = 3 if node.op_type == "QLinearConv" else 1
-    filters = node.shape(place) or ()
+    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
     strides = tuple(node.attribute("strides", None) or ())
     if filters[1:2] != (1,) or node.attribute("group", 1) != 1:
-        return far_window(node, place)
+        return ""
     if len(filters) > _VOLUME + 1 and len(set(node.attribute("dilations", None) or ())) > 1:
         return "dilations of a volume of one channel that differ, of which OpenVINO takes others"
     if len(strides) != _VOLUME:
-        return far_window(node, place)
+        return ""
     width = (node.graph.shape(node.outputs[0]) or (None,))[-1]
     if strides[1] > 1 or strides[2] == 1 or (isinstance(width, int) and width > 1):
-        return far_window(node, place)
+        return ""
     return "steps along a last axis that is left with one element, with which OpenVINO adds others"
 
 
@@ -288,8 +287,8 @@ MOVES: Final = frozenset(
 USES: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
     "Compress": _compress,
-    "Conv": lambda node: _conv(node) or _padded_point(node) or _fed_bias(node),
-    "ConvInteger": lambda node: _conv(node) or _padded_point(node),
+    "Conv": lambda n: _conv(n) or far_window(n) or _padded_point(n) or _fed_bias(n),
+    "ConvInteger": lambda n: _conv(n) or far_window(n) or _padded_point(n),
     "ConvTranspose": lambda node: _conv_transpose(node) or _fed_bias(node),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
@@ -304,7 +303,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
     **dict.fromkeys(_RECURRENT, _recurrent),
     "Pad": _pad,
-    "QLinearConv": lambda node: _conv(node) or _filters(node),
+    "QLinearConv": lambda n: _conv(n) or far_window(n, 3) or _filters(n),
     "QLinearMatMul": lambda n: _result_steps(n) or _fed_steps(n, 0) or _fed_steps(n, 3),
     **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), _logarithm),
     "RoiAlign": _roi_align,
