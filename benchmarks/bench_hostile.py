@@ -33,6 +33,7 @@ FROM = "127.0.0.2"
 """The address of the hostile clients: callers are told apart by it."""
 HOW: dict[str, Any] = {"isolate": "process"} if os.environ.get("ISOLATE") else {}
 ROWS = ["nobody", "bodies", "loops in another model", "loops in the same model"]
+ROWS += ["loops from the same address"]
 LOOP = """<ir_version: 10, opset_import: ["": 20]> g (float[N,4] x, int64 n) => (float[N,4] y) {
     true = Constant <value: tensor = bool {1}> ()
     y = Loop (n, true, x) <
@@ -73,9 +74,11 @@ async def answered(reader: asyncio.StreamReader) -> int:
     return int(head.split(None, 2)[1])
 
 
-async def ask(port: int, request: bytes, *, pieces: int = 1, pause_s: float = 0.0) -> None:
+async def ask(
+    port: int, request: bytes, *, pieces: int = 1, pause_s: float = 0.0, address: str = FROM
+) -> None:
     """Send a request in pieces, on a connection of its own; read the answer, if there is one."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(FROM, 0))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
     try:
         for at in range(pieces):
             writer.write(request[len(request) * at // pieces : len(request) * (at + 1) // pieces])
@@ -100,10 +103,10 @@ def attacks(kind: str) -> list[Callable[[int], Awaitable[None]]]:
         await asyncio.sleep(0.2)
         writer.close()
 
-    def loops(model: str) -> Callable[[int], Awaitable[None]]:
+    def loops(model: str, address: str = FROM) -> Callable[[int], Awaitable[None]]:
         one = np.ones((1, 4), np.float32)
         request = infer(model, {"x": one, "n": np.array(2**60)})
-        return lambda port: ask(port, request)
+        return lambda port: ask(port, request, address=address)
 
     return {
         "nobody": [],
@@ -116,6 +119,7 @@ def attacks(kind: str) -> list[Callable[[int], Awaitable[None]]]:
         ],
         "loops in another model": [loops("loop")] * HOSTILE,
         "loops in the same model": [loops("quick")] * HOSTILE,
+        "loops from the same address": [loops("quick", "127.0.0.1")] * HOSTILE,
     }[kind]
 
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,9 +13,11 @@ from typing import Any, Final
 
 from subgraphkit.running.messages import run_closed
 
-_LONG_SECONDS: Final = 0.05
+_LONG_SECONDS: Final = 0.02
 _LONG_FACTOR: Final = 4
 _MOST_LONG: Final = 16
+_MOST_OF_ONE: Final = 12
+"""How many of them a caller may have: where all come from one address, they are one caller."""
 _MEMORY: Final = 1 / 16
 """What the latest run weighs in the mean of their times."""
 _QUICK_SECONDS: Final = 0.0002
@@ -32,10 +35,11 @@ _Outcome = tuple[Any, Any, BaseException | None]
 class Turns:
     """Threads for so many runs at once, and for some that take long besides.
 
-    A run is long after 50 ms, and four times the mean of those that returned results. It goes on,
-    and another begins, but for a caller who has a long one: None has none. Of the runs that wait,
-    each caller's first comes before anybody's second. Where runs are quick, one thread does one
-    after the other, and a second looks on: it begins another as soon as one is quick no more.
+    A run is long after 20 ms, and four times the mean of those that returned results. It goes on,
+    and another begins. A caller without a long run comes first, and one with 12 begins no more;
+    None counts as one without. Of the runs that wait, each caller's first comes before anybody's
+    second. Where runs are quick, one thread does one after the other, and a second looks on: it
+    begins another as soon as one is quick no more.
 
     Thread-safety: safe.
     """
@@ -166,8 +170,10 @@ class Turns:
             long = [caller for started, caller in self._begun.values() if started < since]
             if under_way - len(long) >= self._places:
                 return None
-            free = (at for at, (*_, it) in enumerate(self._waiting) if it is None or it not in long)
-            place = next(free, -1)
+            has, waiting = Counter(one for one in long if one is not None), self._waiting
+            few = (at for at, (*_, it) in enumerate(waiting) if has[it] < _MOST_OF_ONE)
+            none = (at for at, (*_, it) in enumerate(waiting) if not has[it])
+            place = next(none, next(few, -1))
         elif under_way and under_way >= self._room(now):
             place = -1
         if place < 0:

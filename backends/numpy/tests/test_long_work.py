@@ -3,7 +3,9 @@
 import json
 import os
 import sys
+import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import subgraphkit as sk
 from backends.numpy.tests.models import node_model, parsed
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.errors import ExecutionError, RunTimeoutError
+from subgraphkit_numpy.kernels import leases
 from subgraphkit_numpy.kernels.wrapping import PART
 from tests.house.tree import ROOT
 from tests.scripts import run_child
@@ -203,3 +206,53 @@ def test_diagonals_may_be_beside_the_matrix(above, shape):
         k = np.array(above, np.int64)
         (found,) = results("Trilu", [x, k], [x.dtype], upper=upper)
         assert found.tolist() == cut(x, near).tolist()
+
+
+ENDLESS = """g (float[N] x, int64 n) => (float[N] y) {
+    on = Constant <value: tensor = bool {1}> ()
+    y = Loop (n, on, x) <
+        body = turn (int64 i, bool on1, float[N] a) => (bool on2, float[N] b) {
+            on2 = Identity (on1)
+            b = Neg (a)
+        }
+    >
+}"""
+
+
+def test_loops_that_wait_for_the_interpreter_take_turns():
+    feeds, options = {"x": np.ones(4, np.float32), "n": np.array(2**60)}, sk.RunOptions()
+    with sk.InferenceSession(parsed(ENDLESS), "numpy") as session:
+
+        def run_until_cancelled():
+            with pytest.raises(sk.errors.RunCancelledError):
+                session.run(None, feeds, options)
+
+        loops = [threading.Thread(target=run_until_cancelled) for _ in range(4)]
+        for one in loops:
+            one.start()
+        before, seen = set(threading.enumerate()), set[int]()
+        while len(seen & {one.ident for one in before}) < len(loops):  # each has had its turn
+            seen.add(leases._lease.owner)
+        options.cancel()
+        for one in loops:
+            one.join()
+
+
+@pytest.mark.parametrize(("computed", "slept"), [(0.05, []), (0.01, [pytest.approx(0.02)])])
+def test_a_loop_waits_only_if_it_waits_for_the_interpreter_anyway(computed, slept, monkeypatch):
+    clock, waits, lease = [100.0, 0.0], [], leases._Lease()
+
+    def sleep(seconds):
+        waits.append(seconds)
+        clock[0] += seconds
+
+    times = {"monotonic": lambda: clock[0], "thread_time": lambda: clock[1], "sleep": sleep}
+    monkeypatch.setattr(leases, "time", SimpleNamespace(**times))
+    monkeypatch.setattr(leases, "_lease", lease)
+    monkeypatch.setattr(leases, "_here", leases._Here())
+    leases.let_others_by()
+    clock[:] = 100.05, computed
+    lease.owner, lease.until = -1, 100.07  # another's
+    leases.let_others_by()
+    assert waits == slept
+    assert (lease.owner == threading.get_ident()) is bool(slept)

@@ -4,15 +4,18 @@ Source: ONNX operators ``If``, ``Loop``, ``Scan`` (versions 8 and later), ``Sequ
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit_numpy.kernels.leases import let_others_by
 from subgraphkit_numpy.kernels.limits import check_size, output_limit
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 
 Body = Callable[..., tuple[Any, ...]]
+_OFTEN: Final = 7
+"""Once in so many turns, and one, a loop looks whether it is another's turn."""
 
 
 def _single(function: Callable[..., tuple[Any, ...]], count: int) -> Callable[..., Any]:
@@ -57,6 +60,8 @@ def loop(site: Site) -> Made:
         while condition.item() and (count is None or iteration < count):
             if limit and iteration >= limit:
                 raise RuntimeError(f"Loop exceeded {limit} iterations (max_loop_iterations)")
+            if not iteration & _OFTEN:
+                let_others_by()
             results = body(np.array(iteration, np.int64), condition, *states, *outer)
             condition, states = results[0], list(results[1 : 1 + carried])
             collected.add(results[1 + carried :])
@@ -130,6 +135,8 @@ class _Scan:
             raise ValueError(f"the scanned inputs have lengths {lengths}, expected the same")
         collected = _Collected(self.empty, self.most)
         for step in range(lengths[0]):
+            if not step & _OFTEN:
+                let_others_by()
             results = self.body(*states, *[array[step, ...] for array in slices], *outer)
             states = results[: self.state_count]
             collected.add(results[self.state_count :])
