@@ -47,10 +47,7 @@ def _is_suspect(op: Any) -> bool:
     """Say whether few axes are reduced, with several numbers or a quantisation not far behind."""
     if op.get_type_name() not in _REDUCTIONS:
         return False
-    rank = op.input(0).get_partial_shape().rank
-    axes = _constant(op, 1)
-    length = rank.get_length() if axes is not None and rank.is_static else 0
-    return (length, np.size(axes)) in _REDUCED and _meets_constant(op)
+    return (_rank(op), len(_axes(op))) in _REDUCED and _meets_constant(op)
 
 
 def _meets_constant(op: Any) -> bool:
@@ -73,17 +70,28 @@ def _constant_sizes(op: Any) -> Iterator[int]:
             yield int(np.prod(source.get_output_shape(0), dtype=np.int64))
 
 
-def _constant(op: Any, place: int) -> Any:
-    source = op.input_value(place).get_node()
-    return source.get_data() if source.get_type_name() == "Constant" else None
+def _rank(op: Any) -> int:
+    rank = op.input(0).get_partial_shape().rank
+    return int(rank.get_length()) if rank.is_static else 0
+
+
+def _axes(op: Any) -> Any:
+    """Return the axes that are reduced; none if they are not known. A pool goes from one on."""
+    source, rank = op.input_value(1).get_node(), _rank(op)
+    ends = [source] if source.get_type_name() == "Constant" else []
+    if source.get_type_name() == "Range":
+        ends = [source.input_value(0).get_node()]
+    if not rank or not all(one.get_type_name() == "Constant" for one in ends) or not ends:
+        return np.zeros(0, np.int64)
+    first = np.asarray(ends[0].get_data(), np.int64).reshape(-1) % rank
+    return np.sort(first) if ends[0] is source else np.arange(first[0], rank)
 
 
 def _widen(op: Any) -> None:
     """Reduce an axis of length one with the axes that are reduced."""
     ops = library.runtime().opset13
     data = op.input_value(0)
-    rank = op.input(0).get_partial_shape().rank.get_length()
-    axes = np.sort(np.asarray(_constant(op, 1), np.int64).reshape(-1) % rank)
+    axes = _axes(op)
     wider = ops.unsqueeze(data, ops.constant(axes[:1]))
     more = ops.constant(np.array([axes[0], *(axes + 1)]))
     made = getattr(ops, _REDUCTIONS[op.get_type_name()])(wider, more, False)  # noqa: FBT003 (by position only)

@@ -375,7 +375,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "GroupNormalization": _group_normalization,
     "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
     **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),
-    "MatMul": _mat_mul,
+    "MatMul": lambda node: _mat_mul(node) or USES["MatMul"](node),
     "Mod": lambda node: _mod(node) or USES["Mod"](node),
     "NonZero": _non_zero,
     "OneHot": lambda node: "" if node.opset >= _WRAPPING else "indices that may be below 0",

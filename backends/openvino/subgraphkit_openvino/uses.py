@@ -40,19 +40,30 @@ def _compress(node: Node) -> str:
 
 
 def _conv(node: Node) -> str:
-    """Refuse volumes of one channel with differing dilations, or left one wide by steps."""
+    """Refuse one channel: volumes with differing dilations, and what steps leave one wide."""
     filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
     strides = tuple(node.attribute("strides", None) or ())
     if filters[1:2] != (1,) or node.attribute("group", 1) != 1:
         return ""
     if len(filters) > _VOLUME + 1 and len(set(node.attribute("dilations", None) or ())) > 1:
         return "dilations of a volume of one channel that differ, of which OpenVINO takes others"
-    if len(strides) != _VOLUME:
+    if len(strides) < _VOLUME - 1:
         return ""
     width = (node.graph.shape(node.outputs[0]) or (None,))[-1]
-    if strides[1] > 1 or strides[2] == 1 or (isinstance(width, int) and width > 1):
+    if strides[-2] > 1 or strides[-1] == 1 or (isinstance(width, int) and width > 1):
         return ""
     return "steps along a last axis that is left with one element, with which OpenVINO adds others"
+
+
+def _turned_columns(node: Node) -> str:
+    """Refuse a stored row for the open columns of a product with a turned factor."""
+    maker, sizes = node.producer(1), node.graph.shape(node.outputs[0]) or (0,)
+    if maker is None or maker.op_type != "Transpose" or isinstance(sizes[-1], int):
+        return ""
+    read = [(one, place) for one in node.consumers() for place in range(len(one.inputs))]
+    rows = (one.shape(place) or () for one, place in read if one.is_constant(place))
+    told = "a stored row for the open columns of a turned factor, which it fails to compile"
+    return told if any(row[-1:] > (1,) for row in rows) else ""
 
 
 def _fed_bias(node: Node) -> str:
@@ -92,6 +103,15 @@ def _padded_point(node: Node) -> str:
     return "strides of a filter of one element, which OpenVINO takes before it pads"
 
 
+def _quantised_maxima(node: Node) -> str:
+    """Refuse maxima that are quantised in the kernel that looks for them, in 8 bits then."""
+    readers = [node]
+    while len(readers) == 1 and readers[0].op_type != "QuantizeLinear":
+        readers = list(readers[0].consumers())
+    quantised = any(reader.op_type == "QuantizeLinear" for reader in readers)
+    return "maxima that are quantised, which OpenVINO looks for in 8 bits" if quantised else ""
+
+
 def _conv_transpose(node: Node) -> str:
     sizes = (node.shape(0) or (None,))[_CHANNELS:]
     is_same = node.attribute("auto_pad", "").startswith("SAME")
@@ -112,7 +132,9 @@ def _gather_elements(node: Node) -> str:
 
 
 def _gemm(node: Node) -> str:
-    if node.attribute("transA", 0) and node.is_constant(0):
+    maker = node.producer(0)
+    is_stored = node.is_constant(0) or (maker is not None and all(map(maker.is_constant, (0, 1))))
+    if node.attribute("transA", 0) and is_stored:
         return "a stored factor that is transposed, which OpenVINO takes as it lies"
     if len(node.inputs) > _SUMMAND and not is_fixed(node, 1):
         return "a factor of an open size, to whose product OpenVINO fails to add something"
@@ -293,6 +315,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
     "Gemm": _gemm,
+    "GlobalMaxPool": _quantised_maxima,
     "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
     "IsInf": lambda n: (
         "" if n.shape(0) == () or is_fixed(n) else "open sizes, in which OpenVINO finds no infinity"
@@ -300,6 +323,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
+    "MatMul": _turned_columns,
     "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
     **dict.fromkeys(_RECURRENT, _recurrent),
     "Pad": _pad,

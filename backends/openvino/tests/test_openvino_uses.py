@@ -35,6 +35,12 @@ from subgraphkit.errors import SubgraphkitWarning
             "behind which OpenVINO rounds",
         ),
         (
+            """(float[1,8,8] x, float[S,K,8] w) => (float[S,8,K] y) <float[3] b = {1,2,3}>
+            { t = Transpose <perm = [0,2,1]> (w) m = MatMul(x, t) y = Add(m, b) }""",
+            18,
+            "open columns",
+        ),
+        (
             """(float[2,1,4] x, float[1] s) => (float[2,1,4] y)
             { y = GroupNormalization <num_groups = 1> (x, s, s) }""",
             21,
