@@ -67,7 +67,7 @@ def grid_index(indices: Array, axis: int) -> tuple[Any, ...]:
     return tuple(grid)
 
 
-@kernel("GatherND")
+@kernel("GatherND", aliases=True)
 def gather_nd(site: Site) -> Made:
     """Read slices by tuples of indices in the last axis."""
     batch_dims = site.attribute("batch_dims", 0)
