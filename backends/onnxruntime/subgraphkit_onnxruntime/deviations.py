@@ -138,7 +138,10 @@ def _cast(node: Node) -> str:
     made = node.graph.dtype(node.outputs[0])
     if made is DataType.STRING and node.dtype(0).label.startswith(("bfloat", "double", "float")):
         return "fractions are written with eight digits, from which others are read"
-    return ""
+    maker, reads = node.producer(0), (one.captures for one in node.consumers())
+    again = maker is not None and maker.op_type == "Cast"
+    is_captured = again and any(node.outputs[0] in captured for captured in reads)
+    return "a cast of a cast is left out, although a body reads it" if is_captured else ""
 
 
 def _conv_integer(node: Node) -> str:

@@ -330,6 +330,9 @@ def test_signed_bytes_without_a_zero_point_keep_their_signs(text):
         { y = GRU<hidden_size=3>(x, w, r) }""",
         """(float16[3] x, int64[1,1] i, float16[1] u) => (float16[3] y)
         { y = ScatterND<reduction="max">(x, i, u) }""",
+        """(float[2] x, bool c) => (float[2] y) { d = Cast<to=11>(x) b = Cast<to=1>(d)
+        y = If(c) <then_branch = t () => (float[2] z) { z = Neg(b) },
+        else_branch = e () => (float[2] w) { w = Abs(b) }> }""",
     ],
 )
 def test_what_fails_at_a_run_is_computed_by_the_next_backend(text):
@@ -342,7 +345,7 @@ def test_what_fails_at_a_run_is_computed_by_the_next_backend(text):
         for value in model.graph.input
     }
     with open_ort(model) as session:
-        assert homes(session) == [("numpy", (0,))]
+        assert "numpy" in dict(homes(session))
         (y,) = session.run(None, feeds)
     assert list(y.shape) == [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]
 
