@@ -103,7 +103,19 @@ def _axes(node: sk.Node) -> str:
     adds = node.op_type.startswith("Reduce") and node.op_type not in {"ReduceMax", "ReduceMin"}
     if adds and node.dtype().bits == 16:  # noqa: PLR2004 (float16 and bfloat16)
         return "fractions of 16 bits, which IREE rounds after each that it adds"
-    return "axes that are fed, which IREE guesses" if fed else ""
+    if fed:
+        return "axes that are fed, which IREE guesses"
+    return _open_sum(node) if node.op_type in _SUMS else ""
+
+
+_SUMS: Final = frozenset(("ReduceL1", "ReduceSum", "ReduceSumSquare"))
+
+
+def _open_sum(node: sk.Node) -> str:
+    """Look for some axes of open sizes, added up at once: what else reads the terms gets others."""
+    axes, rank = node.attribute("axes", node.constant(1)), len(node.shape(0) or ())
+    is_several = axes is not None and 1 < len(axes) < rank
+    return "a sum over some axes of open sizes" if is_several and not are_fixed(node) else ""
 
 
 def is_fed(node: sk.Node, place: int, inside: Collection[int] | None = None) -> bool:
