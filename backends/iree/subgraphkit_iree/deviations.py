@@ -203,6 +203,10 @@ def _power(node: sk.Node) -> str:
     return "an exponent other than a whole number from 0 to 5"
 
 
+def _unsigned(node: sk.Node) -> str:
+    return "numbers without a sign, read with one" if node.dtype().label[0] == "u" else ""
+
+
 def _zero_divisors(node: sk.Node) -> str:
     """Look whether whole numbers may be divided by 0, because the processor then ends the program.
 
@@ -210,6 +214,8 @@ def _zero_divisors(node: sk.Node) -> str:
     """
     if node.dtype().label.startswith(("float", "bfloat")):
         return "the remainder of floats, which IREE rounds" if node.op_type == "Mod" else ""
+    if problem := _unsigned(node):
+        return problem
     divisor = node.constant(1)
     if divisor is None:
         return "a divisor that is not constant; where it is 0, IREE's code ends the program"
@@ -337,7 +343,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(("Div", "Mod"), _zero_divisors),
     **dict.fromkeys(_WITH_AXES, _axes),
     "ReduceL2": lambda n: _shortened(n) or _axes(n),
-    "Abs": lambda n: "numbers without a sign, read with one" if n.dtype().label[0] == "u" else "",
+    **dict.fromkeys(("Abs", "Clip"), _unsigned),
     "AveragePool": average_problem,
     "BatchNormalization": _ignoring("training_mode", 0),
     "BitShift": _wide_shifts,
