@@ -6,7 +6,6 @@ itself is not here.
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import zip_longest
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -144,16 +143,19 @@ def _fed_sizes(node: sk.Node) -> str:
 
 
 def _reshape(node: sk.Node) -> str:
-    """Look for open sizes that become several others: IREE takes what cannot be for one of them."""
+    """Look for open sizes that are more than merged: IREE takes one for another, or all for 1."""
     wanted, shape = node.constant(1), node.shape(0) or ()
     if wanted is None or wanted.size == 1:
         return _fed_sizes(node)
     mixed = [dim for at, dim in enumerate(shape) if at >= wanted.size or wanted[at]]
     known = [dim for dim in mixed if isinstance(dim, int)]
-    sizes = wanted[wanted > 0].tolist()
-    fits = prod(sizes) == prod(known) or wanted.size > len(shape)
-    works = -1 in wanted and 1 not in sizes and fits
-    return "" if works or len(mixed) <= len(known) + 1 else "open sizes that are mixed"
+    kept = [0, *wanted.tolist()]
+    for dim in reversed(shape):
+        if kept[-1] != dim or dim == 1:
+            break
+        kept.pop()
+    merges = kept[-1] == -1 and not any(kept[:-1])
+    return "" if merges or len(mixed) <= len(known) + 1 else "open sizes that are mixed"
 
 
 def _open_pads(node: sk.Node) -> str:

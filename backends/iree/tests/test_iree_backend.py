@@ -98,10 +98,10 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
     <ir_version: 10, opset_import: ["": 21]>
     g (int32[4] x, uint8[4] u, float[1,1,4,4] p, int64[1] axes, float16[4] h, float[3,N,5] r,
        float[2,16,1] g, float[W] w, uint8[1,1,4] c, uint8[2,1,1] d, float e, uint8 j, int32[2] m,
-       float[P,Q] aa)
+       float[P,Q] aa, float[R,2,S,3] ab)
         => (int32[4] y, uint8[1] v, int64[1] i, float[N,M,A,B] q, float[1,4,4] s, float16[1] t,
-            float[C,D,E,F] o, float[2,G,H,2] f, uint8[1,2,4] n, float[3,5] z)
-    <int64[1] k = {1}, int64[2] as = {3,5}, int64 step = {4}, int64 l = {8},
+            float[C,D,E,F] o, float[2,G,H,2] f, uint8[1,2,4] n, float[3,5] z, float[T,6] ac)
+    <int64[1] k = {1}, int64[2] as = {3,5}, int64[2] ad = {-1,6}, int64 step = {4}, int64 l = {8},
      float[1,3,5] a = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0},
      float[1,3,3] b = {0,0,0,0,0,0,0,0,0}>
     {
@@ -114,6 +114,7 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
         f = STFT(g, step, w, l)
         n = QLinearConv(c, e, j, d, e, j, e, j, m)
         z = Reshape(aa, as)
+        ac = Reshape(ab, ad)
     }
     """
     bound = sk.bind(sk.load(onnx.parser.parse_model(text)))
@@ -121,7 +122,7 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
     said = [refusals[node][0].refusal.text for node in sorted(refusals)]
     words = [
         *("negated", "orders", "beyond the padding", "fed", "16 bits", "that are open"),
-        *("window", "bias", "mixed"),
+        *("window", "bias", "mixed", "mixed"),
     ]
     for one, word in zip(said, words, strict=True):
         assert word in one
