@@ -146,13 +146,13 @@ def test_what_would_come_out_otherwise_is_refused(body, reason):
             "{ y = Resize <axes = [2, 3]> (x, , s) }"
         ),
         (
-            "(float[N,1,2,2] x) => (float[a,b,c,d] y) <int64[2] s = {4, 4}> "
-            "{ first = Shape <end = 2> (x) all = Concat <axis = 0> (first, s) "
-            "y = Resize(x, , , all) }"
+            "(float[N,C,2,2] x) => (float[a,b,c,d] y) <int64[2] s = {4, 4}, int64[1] o = {0}, "
+            "int64[1] t = {2}> { all = Shape(x) first = Slice(all, o, t) "
+            'to = Concat <axis = 0> (first, s) y = Resize <mode = "cubic"> (x, , , to) }'
         ),
     ],
 )
-def test_what_is_resized_is_taken_where_the_first_axis_stays(body):
+def test_what_is_resized_is_taken_where_batch_and_channels_stay(body):
     assert reasons(parsed(f"g {body}")) == []
 
 
