@@ -189,6 +189,7 @@ def _is_unsigned_to_it(node: Node, value: str) -> bool:
 BEYOND_DOUBLES: Final = "int64 is computed in double precision, which rounds beyond 2^53"
 _PLACED: Final = "indices are taken to be those of the default output shape"
 _WIDENED: Final = "places of another type than the elements, which it widens before it computes"
+_IN_FLOAT: Final = "whole numbers of 32 and 64 bits, computed in 24"
 _SINGLE: Final = "double precision is not computed, and a run fails"
 _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
 
@@ -337,6 +338,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Resize": resize_problem,
     "Scan": _scan,
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
+    "Shrink": lambda n: _IN_FLOAT if n.dtype().label.endswith(("int32", "int64")) else "",
     "Slice": _slice,
     "STFT": _stft,
     "Upsample": cut_fractions,
