@@ -1,13 +1,14 @@
 """From a region to Relax: the choice of its parameters, and its import."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from subgraphkit.ir import Initializer, Subgraph
+from subgraphkit.ir import Initializer, Node, Subgraph
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_tvm.library import quiet, tvm
 
@@ -16,6 +17,10 @@ _SMALL: Final = 1024
 """Bytes up to which ``Subgraph.to_model(weights="outside")`` leaves a constant inside."""
 
 _FLOATS: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16})
+
+_IN_BYTES: Final = {"And": "Mul", "Or": "Add", "Xor": "Sub", "Not": "Sub", "Equal": "Equal"}
+"""What computes the same in 0 and 1: of bools TVM makes wrong code, and code that LLVM refuses."""
+_ONE: Final = "one, of Not"
 
 _LOOKED_INTO: Final = frozenset({"Clip", "Pad", "Range", "Resize", "Upsample"})
 """Operators of which the importer wants to see constants of floating type."""
@@ -71,8 +76,11 @@ def write_region(subgraph: Subgraph, weights: Sequence[str]) -> onnx.ModelProto:
     inside = [name for name in subgraph.constants if name not in frozenset(weights)]
     # The importer misreads Constant nodes that state plain numbers.
     nodes = [node for node in graph.node if node.op_type != "Constant" or node.domain]
+    bools = {node.outputs[0] for node in subgraph.members if _is_of_bools(node)}
     del graph.node[:], graph.initializer[:]
-    graph.node.extend(nodes)
+    for node in nodes:
+        graph.node.extend(_write_in_bytes(node) if node.output[0] in bools else [node])
+    graph.initializer.append(numpy_helper.from_array(np.array(1, np.int8), _ONE))
     graph.initializer.extend(
         numpy_helper.from_array(subgraph.constants[name].array(), name) for name in inside
     )
@@ -81,6 +89,25 @@ def write_region(subgraph: Subgraph, weights: Sequence[str]) -> onnx.ModelProto:
         for name, stored in ((name, subgraph.constants[name]) for name in weights)
     )
     return model
+
+
+def _is_of_bools(node: Node) -> bool:
+    return node.op_type in _IN_BYTES and not node.domain and node.dtype() is DataType.BOOL
+
+
+def _write_in_bytes(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+    """Write an operator of bools as one of whole numbers."""
+    output, op_type = node.output[0], node.op_type
+    read = [f"{output}, operand {place}" for place in range(len(node.input))]
+    for name, byte in zip(node.input, read, strict=True):
+        yield helper.make_node("Cast", [name], [byte], to=onnx.TensorProto.INT8)
+    if op_type == "Equal":
+        yield helper.make_node("Equal", read, [output])
+        return
+    made = f"{output}, in bytes"
+    given = [_ONE, *read] if op_type == "Not" else read
+    yield helper.make_node(_IN_BYTES[op_type], given, [made])
+    yield helper.make_node("Cast", [made], [output], to=onnx.TensorProto.BOOL)
 
 
 def import_model(

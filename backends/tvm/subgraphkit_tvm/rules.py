@@ -164,7 +164,6 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "LpPool": _always("TVM divides by what a window has inside"),
     "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
     "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
-    "Not": _when(lambda node: node.producer(0), "TVM turns around what makes a condition"),
     "ReduceMean": _when(lambda node: not _is_float(node), "TVM answers in int64"),
     "RoiAlign": _always("TVM answers what memory holds for a region without a size"),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),

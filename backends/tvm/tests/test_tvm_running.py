@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from backends.tvm.tests.tvm_models import dense, homes, open_tvm, operators
+from backends.tvm.tests.tvm_models import dense, homes, open_tvm, operators, parsed
 from subgraphkit.testing.light_models import seeded_feeds, seeded_model
 from tests.scripts import run_child
 
@@ -45,6 +45,30 @@ def test_a_real_network_is_right_with_numpy_taking_the_rest():
         assert sum(len(nodes) for backend, nodes in homes(session) if backend == "tvm") > 60
         (found,) = session.run(None, feeds)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5 * np.abs(wanted).max())
+
+
+CONDITIONS = """g (float[4, 6] x, float[4, 6] z, bool[4, 6] a) => (float[4, 6] y, bool[4, 6] g) {
+    b = Less(x, z)
+    c = And(b, a)
+    d = Or(c, b)
+    e = Xor(d, a)
+    f = Equal(e, b)
+    g = Not(f)
+    y = Where(g, x, z)
+}"""
+
+
+def test_conditions_stay_with_what_they_choose_from():
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((2, 4, 6)).astype(np.float32)
+    a = rng.random((4, 6)) < 1 / 2
+    b = x < z
+    wanted = (((b & a) | b) ^ a) != b
+    with open_tvm(parsed(CONDITIONS)) as session:
+        assert homes(session) == [("tvm", tuple(range(7)))]
+        y, g = session.run(None, {"x": x, "z": z, "a": a})
+    np.testing.assert_array_equal(g, wanted)
+    np.testing.assert_array_equal(y, np.where(wanted, x, z))
 
 
 AFFINITY = """
