@@ -144,6 +144,8 @@ def _gemm(node: Node) -> str:
 def _filters(node: Node) -> str:
     if problem := _padded_point(node) or _result_steps(node):
         return problem
+    if any((node.shape(place) or (1,)) != (1,) for place in (_SCALES[1], _SCALES[1] + 1)):
+        return "a scale or zero point of each filter, which OpenVINO applies along another axis"
     return "" if is_fixed(node, 3) else "filters of an open size, at which OpenVINO fails to run"
 
 
