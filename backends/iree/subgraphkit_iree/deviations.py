@@ -11,7 +11,14 @@ from typing import Final
 import numpy as np
 
 import subgraphkit as sk
-from subgraphkit_iree.windows import are_fixed, average_problem, padded_before, window_problem
+from subgraphkit_iree.windows import (
+    are_fixed,
+    average_problem,
+    frames_problem,
+    padded_before,
+    planes_problem,
+    window_problem,
+)
 
 LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 """Operators that make a number of NaN."""
@@ -264,6 +271,9 @@ _OF_ONE_AXIS: Final = 13
 
 def _unsigned_bytes(node: sk.Node) -> str:
     """Look for bytes without a sign and without zero points: IREE reads them with a sign then."""
+    rows = node.shape(2) or () if any(node.inputs[2:3]) else ()
+    if len(rows) == 1 != rows[0]:
+        return "zero points of rows, which IREE takes for those of columns"
     both = {node.dtype(place).label for place in (0, 1)} == {"uint8"}
     return "two matrices of uint8 without zero points" if both and not any(node.inputs[2:]) else ""
 
@@ -311,13 +321,6 @@ def _always(reason: str) -> Callable[[sk.Node], str]:
 def _split(node: sk.Node) -> str:
     several = len(set(node.attribute("split") or (0,))) > 1
     return "parts of several sizes, which IREE makes alike" if several else _fed_sizes(node)
-
-
-def _short_time_fourier(node: sk.Node) -> str:
-    window = (node.shape(2) or ("",)) if any(node.inputs[2:3]) else ()
-    sizes = (*(node.shape(0) or ("",))[:1], *window)
-    is_fixed = all(isinstance(size, int) for size in sizes)
-    return "" if is_fixed else "a batch or window of open size, where IREE leaves the window out"
 
 
 def _shortened(node: sk.Node) -> str:
@@ -379,9 +382,10 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         "" if are_fixed(n, 2) and not _has_none(n) else "an open summand, or factors of nothing"
     ),
     "Einsum": lambda n: "a factor of nothing" if _has_none(n) else "",
+    "InstanceNormalization": planes_problem,
     "LRN": lambda n: "" if are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
-    "STFT": _short_time_fourier,
+    "STFT": frames_problem,
     "Slice": _slice,
     "TopK": _sort_problem,
     "Upsample": lambda n: (

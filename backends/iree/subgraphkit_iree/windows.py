@@ -52,3 +52,17 @@ def padded_before(node: sk.Node) -> str:
 
 def _steps(node: sk.Node) -> int:
     return int(max(node.attribute("strides", None) or (1,)))
+
+
+def planes_problem(node: sk.Node) -> str:
+    """Look for planes of open size, which are normalised."""
+    is_fixed = all(isinstance(size, int) for size in (node.shape(0) or ())[2:])
+    return "" if is_fixed else "planes of open size, of which what is summed behind is wrong"
+
+
+def frames_problem(node: sk.Node) -> str:
+    """Look for a batch or window of open size in a Fourier transform of frames."""
+    window = (node.shape(2) or ("",)) if any(node.inputs[2:3]) else ()
+    sizes = (*(node.shape(0) or ("",))[:1], *window)
+    is_fixed = all(isinstance(size, int) for size in sizes)
+    return "" if is_fixed else "a batch or window of open size, where IREE leaves the window out"
