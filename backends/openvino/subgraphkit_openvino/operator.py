@@ -19,6 +19,7 @@ from subgraphkit.types import TensorType, ValueType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.guarding import Guard
 from subgraphkit_openvino.memory import empty, shared_tensor, tensor_over
+from subgraphkit_openvino.uses import turns_halves
 
 _SEAL: Final = b"subgraphkit-openvino 1"
 _HEADER: Final = Struct("<60sI")
@@ -118,8 +119,10 @@ class OpenVINOOperator(SubgraphOperator):
             idle.append(request)
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
-    def serialize(self) -> bytes:
-        """Return the compiled model with its weights, sealed with a checksum."""
+    def serialize(self) -> bytes | None:
+        """Return the compiled model, sealed; None if it would come back otherwise."""
+        if turns_halves(self._subgraph.members):
+            return None
         # OpenVINO cannot read what it exports of a model that was imported itself.
         return bytes(self._stored) or seal_model(self._compiled)
 

@@ -1,6 +1,6 @@
 """Uses of operators that OpenVINO 2026.4 takes and computes otherwise, found with random graphs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -29,6 +29,23 @@ def turned_products(graph: BoundGraph) -> set[int]:
             is_turned = node.op_type == "ConvTranspose" or bool(node.attribute("transB", 0))
             readers.setdefault(node.inputs[1], {}).setdefault(is_turned, []).append(node.id)
     return {one for ways in readers.values() if len(ways) > 1 for one in ways[True]}
+
+
+def turns_halves(nodes: Iterable[Node]) -> bool:
+    """Say whether halves are turned by angles of their own: OpenVINO (2026.4) stores another use.
+
+    Its kernel for rotary positions forgets in an exported engine how many cosines there are.
+    """
+
+    def makers(node: Node) -> list[str]:
+        return [one.op_type for place in range(2) if (one := node.producer(place))]
+
+    for node in nodes:
+        if node.op_type == "Concat" and makers(node) == ["Sub", "Add"]:
+            first = node.producer(0)
+            if first is not None and makers(first) == ["Mul", "Mul"]:
+                return True
+    return False
 
 
 def _compress(node: Node) -> str:
