@@ -46,7 +46,7 @@ _UNITS: Final = 2
 """What ``ulp`` allows: libraries divide by multiplying with the reciprocal."""
 _MOST_ROUNDED: Final = 0.01
 """The part of numbers that ``step`` allows to be the next one."""
-LEAST: Final = 0.1
+LEAST: Final = 0.05
 """What counts for the largest element where all are smaller, unless a ``Wanted`` says more."""
 
 

@@ -10,8 +10,9 @@ from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import DataType, TensorType, ValueType
 from subgraphkit_iree.backend_options import Options
 from subgraphkit_iree.compiler import CompilerEndedError, the_compiler
-from subgraphkit_iree.deviations import FED_SIZES, deviation, is_fed
+from subgraphkit_iree.deviations import deviation
 from subgraphkit_iree.devices import compiler_flags, open_device, versions
+from subgraphkit_iree.feeding import FED_SIZES, is_fed
 from subgraphkit_iree.operator import IreeOperator
 
 _ANSWERS: Final = Answers("answers")

@@ -4,13 +4,14 @@ Found with the official cases of ONNX's operators and with the conformance kit. 
 itself is not here.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
 from typing import Final
 
 import numpy as np
 
 import subgraphkit as sk
+from subgraphkit_iree.feeding import index_problem, is_fed, scatter_problem, size_problem
 from subgraphkit_iree.windows import (
     are_fixed,
     average_problem,
@@ -22,9 +23,6 @@ from subgraphkit_iree.windows import (
 
 LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 """Operators that make a number of NaN."""
-
-FED_SIZES: Final = "sizes that are fed; IREE does not look at them, and knows no -1 there"
-"""What is said of operators that are told how large their results are."""
 
 
 def deviation(node: sk.Node) -> str:
@@ -68,35 +66,6 @@ def _has_none(node: sk.Node) -> bool:
     return any(0 in (node.shape(place) or ()) for place in range(len(node.inputs)))
 
 
-def _indices(node: sk.Node) -> str:
-    """Look whether all indices are in range, because IREE does not, and reads what is there."""
-    data, indices = node.shape(0), node.constant(1)
-    if indices is None:
-        return "indices that are not constant; IREE does not look whether they are in range"
-    if data is None:
-        return "indices into an array whose rank is not known"
-    if "Scatter" in node.op_type and not indices.size:
-        return "no indices, at which IREE's compiler ends"
-    if node.op_type in {"GatherND", "ScatterND"}:
-        batch = node.attribute("batch_dims", 0)
-        columns = [(data[batch + k], indices[..., k]) for k in range(indices.shape[-1])]
-    else:
-        columns = [(data[node.attribute("axis", 0)], indices)]
-    for size, column in columns:
-        if not isinstance(size, int):
-            return "indices into a dimension that is not known before running"
-        if column.size and not (-size <= column.min() and column.max() < size):
-            return "an index that is out of range"
-    return ""
-
-
-def _scatter(node: sk.Node) -> str:
-    maker = node.producer(0)
-    if maker and (node.graph.is_output(node.inputs[0]) or len(maker.consumers()) > 1):
-        return "an array that is read elsewhere as well, over which IREE may write"
-    return _indices(node)
-
-
 _WITH_AXES: Final = (
     *(f"Reduce{what}" for what in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")),
     *("ReduceProd", "ReduceSum", "ReduceSumSquare", "Squeeze", "Unsqueeze"),
@@ -124,36 +93,11 @@ def _open_sum(node: sk.Node) -> str:
     return "a sum over some axes of open sizes" if is_several and not are_fixed(node) else ""
 
 
-def is_fed(node: sk.Node, place: int, inside: Collection[int] | None = None) -> bool:
-    """Say whether an input may depend on more than constants and the shapes of what is fed.
-
-    ``inside``: The nodes of a region, all else being fed to it; None for those of the graph.
-    """
-    asked, seen = [(node, place)], set[int]()
-    while asked:
-        reader, at = asked.pop()
-        if reader.is_constant(at) or not reader.inputs[at]:
-            continue
-        maker = reader.producer(at)
-        if maker is None or not (inside is None or maker.id in inside):
-            return True
-        if maker.op_type not in {"Shape", "Size"} and maker.id not in seen:
-            seen.add(maker.id)
-            asked += [(maker, one) for one in range(len(maker.inputs))]
-    return False
-
-
-def _fed_sizes(node: sk.Node) -> str:
-    """Look for sizes that are fed: IREE does not look whether they mean anything."""
-    places = range(0 if node.op_type in {"ConstantOfShape", "Range"} else 1, len(node.inputs))
-    return FED_SIZES if any(is_fed(node, place) for place in places) else ""
-
-
 def _reshape(node: sk.Node) -> str:
     """Look for open sizes that are more than merged: IREE takes one for another, or all for 1."""
     wanted, shape = node.constant(1), node.shape(0) or ()
     if wanted is None or wanted.size == 1:
-        return _fed_sizes(node)
+        return size_problem(node)
     mixed = [dim for at, dim in enumerate(shape) if at >= wanted.size or wanted[at]]
     known = [dim for dim in mixed if isinstance(dim, int)]
     kept = [0, *wanted.tolist()]
@@ -297,7 +241,7 @@ def _sort_problem(node: sk.Node) -> str:
     size = (node.shape(0) or (None,))[node.attribute("axis", -1)]
     if not (isinstance(size, int) and size <= _MOST_ORDERED):
         return f"an axis that is open or above {_MOST_ORDERED}; IREE's time is that of all pairs"
-    return _fed_sizes(node)
+    return size_problem(node)
 
 
 def _slice(node: sk.Node) -> str:
@@ -320,7 +264,7 @@ def _always(reason: str) -> Callable[[sk.Node], str]:
 
 def _split(node: sk.Node) -> str:
     several = len(set(node.attribute("split") or (0,))) > 1
-    return "parts of several sizes, which IREE makes alike" if several else _fed_sizes(node)
+    return "parts of several sizes, which IREE makes alike" if several else size_problem(node)
 
 
 def _shortened(node: sk.Node) -> str:
@@ -329,8 +273,8 @@ def _shortened(node: sk.Node) -> str:
 
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(("HardSwish", "LayerNormalization"), _shortened),
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _indices),
-    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), _scatter),
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), index_problem),
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), scatter_problem),
     **dict.fromkeys(
         ("Cos", "Sin", "Tan"),
         _always("angles above some hundreds come out wrong, and large ones as infinity"),
@@ -338,12 +282,13 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(
         ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
     ),
+    "Atanh": _always("digits of small numbers are lost"),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     **dict.fromkeys(
         ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
         _always("it does not look whether labels are in range, and reads what is there"),
     ),
-    **dict.fromkeys(("ConstantOfShape", "Range", "Tile"), _fed_sizes),
+    **dict.fromkeys(("ConstantOfShape", "Range", "Tile"), size_problem),
     "Split": _split,
     **dict.fromkeys(("Div", "Mod"), _zero_divisors),
     **dict.fromkeys(_WITH_AXES, _axes),
@@ -373,6 +318,9 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         "a bias, which IREE scales otherwise" if any(n.inputs[8:]) else window_problem(n, 3)
     ),
     "QuantizeLinear": lambda n: "quotients of 16 bits" if "16" in n.dtype().label else "",
+    "NonZero": lambda n: (
+        "" if is_fed(n, 0) else "constants, of which IREE takes all for other than 0"
+    ),
     "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
     "Reshape": _reshape,
     "Resize": _rounded_sizes,

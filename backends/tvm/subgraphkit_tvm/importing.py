@@ -134,7 +134,8 @@ def import_model(
 def _is_weight(stored: Initializer, looked_into: bool) -> bool:  # noqa: FBT001 (a fact of it)
     if (stored.type.nbytes or 0) > _SMALL:
         return True
-    return stored.type.dtype in _FLOATS and bool(stored.type.rank) and not looked_into
+    is_array = bool(stored.type.rank and stored.type.nbytes)  # nothing has no aligned address
+    return stored.type.dtype in _FLOATS and is_array and not looked_into
 
 
 def _require_type(name: str, expected: ValueType | None, actual: Any) -> None:
