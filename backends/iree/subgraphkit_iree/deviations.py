@@ -62,6 +62,13 @@ def _open_repeats(node: sk.Node) -> str:
     return ""
 
 
+def _einsum(node: sk.Node) -> str:
+    if _has_none(node):
+        return "a factor of nothing"
+    is_fixed = all(are_fixed(node, place) for place in range(len(node.inputs)))
+    return "" if is_fixed else "factors of open sizes, some of which IREE takes for 1"
+
+
 def _has_none(node: sk.Node) -> bool:
     return any(0 in (node.shape(place) or ()) for place in range(len(node.inputs)))
 
@@ -329,7 +336,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Gemm": lambda n: (
         "" if are_fixed(n, 2) and not _has_none(n) else "an open summand, or factors of nothing"
     ),
-    "Einsum": lambda n: "a factor of nothing" if _has_none(n) else "",
+    "Einsum": _einsum,
     "InstanceNormalization": planes_problem,
     "LRN": lambda n: "" if are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",

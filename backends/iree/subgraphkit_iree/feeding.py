@@ -1,4 +1,4 @@
-"""What a run decides: indices, sizes and places that are fed, at which IREE 3.13 does not look."""
+"""Feeds that IREE 3.13 does not look at, and what they decide: indices, sizes and places."""
 
 from collections.abc import Collection
 from typing import Final
