@@ -96,7 +96,7 @@ _SUMS: Final = frozenset(("ReduceL1", "ReduceSum", "ReduceSumSquare"))
 def _open_sum(node: sk.Node) -> str:
     """Look for some axes of open sizes, added up at once: what else reads the terms gets others."""
     axes, rank = node.attribute("axes", node.constant(1)), len(node.shape(0) or ())
-    is_several = axes is not None and 1 < len(axes) < rank
+    is_several = axes is not None and 1 < np.size(axes) < rank
     return "a sum over some axes of open sizes" if is_several and not are_fixed(node) else ""
 
 
@@ -109,7 +109,7 @@ def _reshape(node: sk.Node) -> str:
     known = [dim for dim in mixed if isinstance(dim, int)]
     kept = [0, *wanted.tolist()]
     for dim in reversed(shape):
-        if kept[-1] != dim or dim == 1:
+        if len(kept) == 1 or kept[-1] != dim or dim == 1:
             break
         kept.pop()
     merges = kept[-1] == -1 and not any(kept[:-1])

@@ -219,8 +219,9 @@ ENDLESS = """g (float[N] x, int64 n) => (float[N] y) {
 }"""
 
 
-def test_loops_that_wait_for_the_interpreter_take_turns():
+def test_loops_that_wait_for_the_interpreter_take_turns(monkeypatch):
     feeds, options = {"x": np.ones(4, np.float32), "n": np.array(2**60)}, sk.RunOptions()
+    monkeypatch.setattr(leases, "_lease", lease := leases._Lease())
     with sk.InferenceSession(parsed(ENDLESS), "numpy") as session:
 
         def run_until_cancelled():
@@ -230,12 +231,13 @@ def test_loops_that_wait_for_the_interpreter_take_turns():
         loops = [threading.Thread(target=run_until_cancelled) for _ in range(4)]
         for one in loops:
             one.start()
-        before, seen = set(threading.enumerate()), set[int]()
-        while len(seen & {one.ident for one in before}) < len(loops):  # each has had its turn
-            seen.add(leases._lease.owner)
+        owners, end = {lease.owner}, time.monotonic() + 60
+        while len(owners - {0}) < len(loops) and time.monotonic() < end:
+            owners.add(lease.owner)
         options.cancel()
         for one in loops:
             one.join()
+    assert len(owners - {0}) == len(loops)  # each has had its turn
 
 
 @pytest.mark.parametrize(("computed", "slept"), [(0.05, []), (0.01, [pytest.approx(0.02)])])

@@ -69,7 +69,9 @@ def _repeats_channels(node: Node) -> bool:
     if shape is None or first is None or end is None or any(begin.inputs[4:]):
         return False
     reads_it = shape.op_type == "Shape" and shape.inputs[0] == node.inputs[0]
-    return bool(reads_it and not shape.attribute("start", 0) and first[0] == 0 and end[0] > 1)
+    if not reads_it or shape.attribute("start", 0) or "end" in shape.attributes:
+        return False
+    return bool(first.size == end.size == 1 and first[0] == 0 and end[0] > 1)
 
 
 def _first_size(maker: Node | None) -> Dim:

@@ -76,7 +76,7 @@ def _rank(op: Any) -> int:
 
 
 def _axes(op: Any) -> Any:
-    """Return the axes that are reduced; none if they are not known. A pool goes from one on."""
+    """Return the axes that are reduced; none if they are not known. A pool reduces to the last."""
     source, rank = op.input_value(1).get_node(), _rank(op)
     ends = [source] if source.get_type_name() == "Constant" else []
     if source.get_type_name() == "Range":

@@ -78,7 +78,8 @@ def _turned_columns(node: Node) -> str:
     if maker is None or maker.op_type != "Transpose" or isinstance(sizes[-1], int):
         return ""
     read = [(one, place) for one in node.consumers() for place in range(len(one.inputs))]
-    rows = (one.shape(place) or () for one, place in read if one.is_constant(place))
+    same = [(one, place) for one, place in read if one.dtype(place) is node.dtype()]
+    rows = (one.shape(place) or () for one, place in same if one.is_constant(place))
     told = "a stored row for the open columns of a turned factor, which it fails to compile"
     return told if any(row[-1:] > (1,) for row in rows) else ""
 
@@ -122,8 +123,8 @@ def _padded_point(node: Node) -> str:
 
 def _quantised_maxima(node: Node) -> str:
     """Refuse maxima that are quantised in the kernel that looks for them, in 8 bits then."""
-    readers = [node]
-    while len(readers) == 1 and readers[0].op_type != "QuantizeLinear":
+    readers = list(node.consumers())
+    while len(readers) == 1 and readers[0].op_type in MOVES:
         readers = list(readers[0].consumers())
     quantised = any(reader.op_type == "QuantizeLinear" for reader in readers)
     return "maxima that are quantised, which OpenVINO looks for in 8 bits" if quantised else ""

@@ -273,6 +273,8 @@ def test_callers_take_turns_and_a_long_run_keeps_nobody_waiting():
         others = [submitted(go_on.wait, PATIENCE, caller="a") for _ in range(20)]
         assert await submitted(int, caller="b") == 0  # as soon as the second is long
         await until(lambda: len(turns) == len(others) - turns_module._MOST_OF_ONE)
+        await asyncio.sleep(5 * turns_module._LONG_SECONDS)  # after which more would have begun
+        assert len(turns) == len(others) - turns_module._MOST_OF_ONE
         assert await submitted(int, caller="b") == 0
         assert not any(one.done() for one in [long, *others])
         go_on.set()

@@ -15,7 +15,7 @@ from subgraphkit_numpy.kernels.site import Site
 
 Body = Callable[..., tuple[Any, ...]]
 _OFTEN: Final = 7
-"""Once in so many turns, and one, a loop looks whether it is another's turn."""
+"""A loop looks once in 8 turns whether it is another's turn: where these bits are 0."""
 
 
 def _single(function: Callable[..., tuple[Any, ...]], count: int) -> Callable[..., Any]:

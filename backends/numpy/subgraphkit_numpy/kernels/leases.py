@@ -53,8 +53,8 @@ def let_others_by() -> None:
         return
     computed = time.thread_time()
     is_crowded = computed - here.computed < _ALONE * passed and passed < _IDLE_SECONDS
-    while is_crowded and _lease.owner != me and now < _lease.until:
-        time.sleep(_lease.until - now)
+    while is_crowded and _lease.owner != me and (left := _lease.until - now) > 0:
+        time.sleep(left)
         now = time.monotonic()
     if is_crowded:
         _lease.owner, _lease.until = me, now + _LEASE_SECONDS
