@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
-from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from subgraphkit.running.messages import run_closed
@@ -48,8 +47,9 @@ class Turns:
         self._places = places
         self._pool = ThreadPoolExecutor(places + _MOST_LONG, "subgraphkit arun")
         self._lock = threading.Lock()
-        self._calls: SimpleQueue[None] = SimpleQueue()
-        self._coming = self._idle = 0  # threads on their way, and that wait for a call
+        # Not a queue: ``SimpleQueue.get`` of Python 3.11 may wait for ever in spite of a timeout.
+        self._call_came = threading.Condition(self._lock)
+        self._called = self._coming = self._idle = 0  # calls; threads on their way, and waiting
         self._ended = False
         self._waiting: list[Turn] = []
         self._numbers = count()
@@ -90,18 +90,18 @@ class Turns:
         """Take nothing more; what came before is answered."""
         with self._lock:
             self._ended = True
-            for _ in range(self._idle):
-                self._calls.put(None)
+            self._called = self._idle
+            self._call_came.notify_all()
         self._pool.shutdown(wait=wait)
 
     def _call(self) -> None:
         """Call a thread if one may begin what waits, or nobody would look whether it may."""
-        called = self._calls.qsize()
-        coming = called + self._coming
+        coming = self._called + self._coming
         expected, room = len(self._begun) + coming, self._room(time.monotonic())
         if len(self._waiting) > coming and (expected < room or not (coming or self._idle)):
-            if self._idle > called:
-                self._calls.put(None)
+            if self._idle > self._called:
+                self._called += 1
+                self._call_came.notify()
             else:
                 self._pool.submit(self._work)
                 self._coming += 1
@@ -121,13 +121,12 @@ class Turns:
             self._idle += stays
         while stays:
             oldest = next(iter(self._begun.copy()), None)
-            with suppress(Empty):
-                self._calls.get(timeout=_LOOK_SECONDS * (1 if self._quick > _MOST else 10))
             with self._lock:
+                if not self._called:
+                    self._call_came.wait(_LOOK_SECONDS * (1 if self._quick > _MOST else 10))
                 held, self._held = self._held, []
                 self._idle -= 1
-                if self._calls.qsize() > self._idle:  # it came too late for ``get``
-                    self._calls.get_nowait()
+                self._called = min(self._called, self._idle)
                 turn = self._take_next()
                 is_still = self._ended or oldest == next(iter(self._begun), None)
                 stays = turn is None and bool(self._waiting or not is_still)
