@@ -103,7 +103,7 @@ def test_what_ends_the_process_is_an_error_and_the_next_run_has_another_with_new
     assert session.update_weights({"w": np.array([5], np.float32)}) == {"faulty_0": "refitted"}
     assert session.run(None, fed(20))[0].tolist() == [[100, 100]]
     before = process_of(session)
-    with pytest.raises(ExecutionError, match="signal SIGABRT") as caught:
+    with pytest.raises(ExecutionError, match=r"signal SIG(ABRT|SEGV)") as caught:
         session.run(None, fed(1))
     error = caught.value
     assert (error.code, error.backend, error.subgraph) == ("SGK136", "faulty", "faulty_0")
