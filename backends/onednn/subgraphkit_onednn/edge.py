@@ -32,7 +32,9 @@ class Edge:
         found: list[Array] = []
         for place, (_, dtype, shape) in enumerate(self._outputs):
             buffer: Any = None if outputs is None else outputs[place]
-            may_be_written = _fits(buffer, dtype, shape) and not any(
+            is_array = isinstance(buffer, np.ndarray) and buffer.dtype == dtype
+            fits = is_array and buffer.shape == shape and buffer.flags.carray
+            may_be_written = fits and not any(
                 np.may_share_memory(buffer, other) for other in (*read, *found)
             )
             found.append(buffer if may_be_written else empty(shape, dtype))
@@ -59,12 +61,6 @@ def _dense(value: Any, signature: _Signature) -> Array:
     if array.flags.c_contiguous and array.flags.aligned and array.dtype == dtype:
         return array
     return np.array(array, dtype, order="C")
-
-
-def _fits(buffer: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
-    """Say whether kernels can write a result of that type into a buffer."""
-    is_array = isinstance(buffer, np.ndarray) and buffer.dtype == dtype
-    return is_array and buffer.shape == shape and buffer.flags.carray
 
 
 @dataclass(frozen=True, slots=True)

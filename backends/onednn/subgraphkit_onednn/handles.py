@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Self
 
 from subgraphkit_onednn.library import DnnlLibrary
@@ -14,6 +15,7 @@ from subgraphkit_onednn.symbols import (
     InplacePair,
     LogicalTensor,
 )
+from subgraphkit_onednn.threads import release
 
 Tensors = Sequence[LogicalTensor]
 
@@ -140,6 +142,7 @@ class CompiledPartition(Handle):
         self, partition: Partition, engine: DnnlEngine, inputs: Tensors, outputs: Tensors
     ) -> None:
         super().__init__(partition.library, "graph_compiled_partition", partition.pointer)
+        self.destroy = partial(release, self.destroy)
         ports = len(inputs), _references(inputs), len(outputs), _references(outputs)
         given = partition.pointer, self.pointer, *ports, engine.pointer
         self.library.call("dnnl_graph_partition_compile", *given)

@@ -93,6 +93,7 @@ _TENSOR: Final = ctypes.POINTER(LogicalTensor)
 _TENSORS: Final = ctypes.POINTER(_TENSOR)
 _OUT: Final = ctypes.POINTER(_POINTER)
 _SIZE_OUT: Final = ctypes.POINTER(_SIZE)
+_PAIRS_OUT: Final = ctypes.POINTER(ctypes.POINTER(InplacePair))
 _BYTE_OUT: Final = ctypes.POINTER(ctypes.c_uint8)
 _DIMS: Final = ctypes.POINTER(ctypes.c_int64)
 _FLOAT: Final = ctypes.c_float
@@ -134,11 +135,7 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
     "dnnl_graph_partition_compile": (*(_POINTER,) * 2, *(_SIZE, _TENSORS) * 2, _POINTER),
     "dnnl_graph_compiled_partition_create": (_OUT, _POINTER),
     "dnnl_graph_compiled_partition_query_logical_tensor": (_POINTER, _SIZE, _TENSOR),
-    "dnnl_graph_compiled_partition_get_inplace_ports": (
-        _POINTER,
-        _SIZE_OUT,
-        ctypes.POINTER(ctypes.POINTER(InplacePair)),
-    ),
+    "dnnl_graph_compiled_partition_get_inplace_ports": (_POINTER, _SIZE_OUT, _PAIRS_OUT),
     "dnnl_graph_compiled_partition_execute": (_POINTER, _POINTER, _SIZE, _OUT, _SIZE, _OUT),
     "dnnl_memory_desc_create_with_strides": (_OUT, _INT, _DIMS, _INT, _DIMS),
     "dnnl_post_ops_create": (_OUT,),

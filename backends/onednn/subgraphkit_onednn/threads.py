@@ -2,15 +2,53 @@
 
 Where OpenMP lets them spin for milliseconds, they are ended after each run that shares its
 processors with others: to start them again takes less than they would take away.
+
+What oneDNN keeps for a thread that ran a region goes with the thread or with the region. Where both
+end at once, the library frees it twice. So no region is released while a thread ends.
 """
 
 import os
+from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from threading import RLock, get_native_id, local
+from time import monotonic, sleep
+from typing import Any, Final, TypeVar
 
 from subgraphkit_onednn.library import DnnlLibrary
 
 _T = TypeVar("_T")
+
+
+_GUARD: Final = RLock()
+_ENDED: Final = deque[tuple[int, float]](maxlen=256)
+"""Threads that ran something, and when they ended for Python: the system ends them after that."""
+_LONGEST: Final = 0.5
+"""Seconds; a thread that still lives then is one of another language, which goes on."""
+_MARKS: Final = local()
+
+
+class _Mark:
+    """Goes when its thread ends, and waits for a release that has begun."""
+
+    def __init__(self) -> None:
+        self._thread = get_native_id()
+
+    def __del__(self) -> None:
+        """Say that the thread ends."""
+        with _GUARD:
+            _ENDED.append((self._thread, monotonic()))
+
+
+def release(destroy: Callable[[Any], object], pointer: Any) -> None:
+    """Destroy what threads ran, when those that end have ended."""
+    with _GUARD:
+        while _ENDED:
+            thread, since = _ENDED.popleft()
+            alive = Path(f"/proc/self/task/{thread}")
+            while thread != get_native_id() and monotonic() < since + _LONGEST and alive.exists():
+                sleep(1e-4)
+        destroy(pointer)
 
 
 class _Process:
@@ -50,6 +88,8 @@ class Threads:
 
     def call(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """Call a function, with that number for the calling thread meanwhile."""
+        if not hasattr(_MARKS, "mark"):
+            _MARKS.mark = _Mark()
         before = self._library.max_threads
         if before != self.count:
             self._library.set_threads(self.count)

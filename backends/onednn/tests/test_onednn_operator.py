@@ -2,7 +2,9 @@
 
 import sys
 import warnings
-from collections import defaultdict
+from collections import defaultdict, deque
+from math import inf
+from threading import Event, Thread, Timer
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +19,7 @@ from backends.onednn.tests.onednn_road import compile_model, conv_net, make_mode
 from subgraphkit import InferenceSession
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_feeds, seeded_model
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
+from subgraphkit_onednn import threads
 from subgraphkit_onednn.lowering import LOWERINGS
 from tests.models import skip_if_large
 from tests.scripts import run_child
@@ -77,6 +80,20 @@ def test_an_array_of_another_type_or_shape_never_reaches_the_library():
         operator.run([picture().astype(np.float64)])
     with pytest.raises(ValueError, match=r"expected float32\[1, 3, 12, 12\]"):
         operator.run([picture()[:, :, 1:]])
+
+
+def test_a_region_is_released_when_the_threads_that_ran_it_have_ended(monkeypatch):
+    operator, goes_on, ended = compile_model(conv_net()), Event(), deque()
+    monkeypatch.setattr(threads, "_ENDED", ended)
+    lasting = Thread(target=goes_on.wait)
+    lasting.start()
+    (caller := Thread(target=operator.run, args=[[picture()]])).start()
+    caller.join()
+    assert [thread for thread, _ in ended] == [caller.native_id]
+    ended.append((lasting.native_id, inf))
+    Timer(0.1, goes_on.set).start()
+    operator.close()
+    assert not lasting.is_alive()
 
 
 def test_two_operators_alike_but_for_their_weights_do_not_mix_them():

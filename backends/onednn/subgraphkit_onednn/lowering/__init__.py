@@ -24,7 +24,7 @@ def lower(draft: GraphDraft, node: Node) -> None:
     lowering = None if node.domain else LOWERINGS.get(node.op_type)
     if lowering is None:
         raise RefusedError("op_unsupported", f"oneDNN has no {node.qualified_op_type}")
-    draft.begin(node)
+    draft.node = node.id
     lowering(draft, node)
 
 

@@ -80,21 +80,18 @@ class GraphDraft:
     """A graph being written; one node at a time.
 
     Attributes:
+        node: To which node the operations from now on belong.
         operations: What was written so far, in an order in which it can run.
         values: The tensors that stand for values of the model, by name.
     """
 
     graph: Graph
     dtypes: frozenset[DataType]
+    node: int = 0
     operations: list[DraftOperation] = field(default_factory=list)
     values: dict[str, DraftTensor] = field(default_factory=dict)
     _views: dict[tuple[str, Dims], DraftTensor] = field(default_factory=dict)
-    _node: int = 0
     _count: int = 0
-
-    def begin(self, node: Node) -> None:
-        """Say to which node the operations from now on belong."""
-        self._node = node.id
 
     def value(self, name: str) -> DraftTensor:
         """Return the tensor of a value; RefusedError for a type or shape oneDNN lacks."""
@@ -155,7 +152,7 @@ class GraphDraft:
         self, kind: str, inputs: Sequence[DraftTensor], output: DraftTensor, **attributes: Any
     ) -> DraftTensor:
         """Write an operation; returns its output."""
-        made = DraftOperation(kind, tuple(inputs), (output,), attributes, self._node)
+        made = DraftOperation(kind, tuple(inputs), (output,), attributes, self.node)
         self.operations.append(made)
         return output
 

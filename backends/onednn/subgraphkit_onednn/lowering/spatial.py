@@ -15,6 +15,7 @@ from subgraphkit_onednn.lowering.draft import (
 
 _LEAST_AXES: Final = 3
 _MOST_AXES: Final = 5
+_CHANNELS: Final = "shape", "the weights have another number of channels"
 _Sizes = tuple[int, ...]
 
 
@@ -49,12 +50,6 @@ def _as_stated(node: Node, kernel: _Sizes) -> Windows:
     return Windows(kernel, strides, dilations, pads[:rank], pads[rank:])
 
 
-def _with_padding(stated: Windows, begin: list[int], end: list[int]) -> Windows:
-    """Return the geometry with the settled padding; RefusedError if that is negative."""
-    require(min(*begin, *end) >= 0, "attribute", "padding is negative")
-    return replace(stated, pads_begin=tuple(begin), pads_end=tuple(end))
-
-
 def _windows(node: Node, kernel: _Sizes, source: _Sizes, result: _Sizes) -> Windows:
     """Read the geometry of a convolution or a pool, and settle its padding from what it makes."""
     stated, auto = _as_stated(node, kernel), node.attribute("auto_pad", "NOTSET")
@@ -67,14 +62,14 @@ def _windows(node: Node, kernel: _Sizes, source: _Sizes, result: _Sizes) -> Wind
         begin.append(chosen.get(auto, max(spanned, 0) - half))
         # What the last window does not reach needs no padding, what it reaches beyond does.
         end.append(max(spanned - begin[axis], 0))
-    return _with_padding(stated, begin, end)
+    return replace(stated, pads_begin=tuple(begin), pads_end=tuple(end))
 
 
 @lowers("Conv")
 def convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a convolution in one, two or three dimensions."""
     x, w, y, groups = _operands(draft, node)
-    _require_channels(x.dims[1] == w.dims[1] * groups)
+    require(x.dims[1] == w.dims[1] * groups, *_CHANNELS)
     geometry = _geometry(_windows(node, w.dims[2:], x.dims[2:], y.dims[2:]))
     inputs = [x, w, *_bias(draft, node, w.dims[0])]
     draft.add("convolution", inputs, y, weights_format="OIX", groups=groups, **geometry)
@@ -84,7 +79,7 @@ def convolution(draft: GraphDraft, node: Node) -> None:
 def transposed_convolution(draft: GraphDraft, node: Node) -> None:
     """Lower a transposed convolution in one, two or three dimensions."""
     x, w, y, groups = _operands(draft, node)
-    _require_channels(x.dims[1] == w.dims[0])
+    require(x.dims[1] == w.dims[0], *_CHANNELS)
     added = tuple(node.attribute("output_padding", None) or (0,) * (len(x.dims) - 2))
     windows = _transposed_windows(node, w.dims[2:], x.dims[2:], y.dims[2:], added)
     ends = any(more >= step for more, step in zip(added, windows.strides, strict=True))
@@ -103,10 +98,6 @@ def _operands(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, 
     return x, w, y, int(node.attribute("group", 1))
 
 
-def _require_channels(fits: bool) -> None:  # noqa: FBT001 (reads as an assertion)
-    require(fits, "shape", "the weights have another number of channels")
-
-
 def _transposed_windows(
     node: Node, kernel: _Sizes, source: _Sizes, result: _Sizes, added: _Sizes
 ) -> Windows:
@@ -118,7 +109,8 @@ def _transposed_windows(
     if node.attribute("output_shape", None) or auto in {"SAME_UPPER", "SAME_LOWER"}:
         begin = [total // 2 if auto == "SAME_UPPER" else -(-total // 2) for total in totals]
     end = [total - first for total, first in zip(totals, begin, strict=True)]
-    return _with_padding(stated, begin, end)
+    require(min(*begin, *end) >= 0, "attribute", "padding is negative")
+    return replace(stated, pads_begin=tuple(begin), pads_end=tuple(end))
 
 
 def _geometry(windows: Windows, *, dilates: bool = True) -> dict[str, Any]:
