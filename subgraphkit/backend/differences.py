@@ -148,6 +148,19 @@ def first_difference(
     return next((one for one in _values("", got, expected, tolerance) if not one.agrees), None)
 
 
+def compare_results(
+    got: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    tolerance: ToleranceOf,
+    max_error: float,
+) -> Iterator[Difference]:
+    """Compare outputs, by element or, where ``max_error`` is given, by their relative L2 error."""
+    for name, value in got.items():
+        is_near = max_error > 0 and relative_error([value], [expected[name]]) <= max_error
+        for one in compare_values(name, value, expected[name], tolerance):
+            yield replace(one, stage="") if is_near and one.stage == "value" else one
+
+
 def relative_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
     """Return the largest relative L2 error of any output; infinity where they cannot be compared.
 

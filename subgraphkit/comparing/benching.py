@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subgraphkit.backend.conformance import Conformance
-from subgraphkit.backend.differences import compare_values
+from subgraphkit.backend.differences import compare_results
 from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import ToleranceOf
@@ -60,7 +60,8 @@ def bench(
             "openvino,numpy"]``; None for what is configured.
         schedule: How often and how long.
         tolerance: From an element type to its tolerance; if not given, that of
-            ``tolerance_for``, widened for each candidate by what its backends declare.
+            ``tolerance_for``, widened for each candidate by what its backends declare. The
+            setting ``max_error`` allows results that are so near as a whole.
         progress: Told before every step; stops the work.
         **settings: What else ``bind`` takes: ``shapes``, ``options`` and other settings; values
             that JSON can hold.
@@ -138,7 +139,10 @@ def _timings_of(entries: Sequence[BenchEntry], tolerance: ToleranceOf | None) ->
             continue
         results = restore_values(entry.results)
         expected = results if expected is None else expected
-        allowed = tolerance or Conformance(tolerances=entry.facts["tolerances"]).tolerance_for
+        allowed, max_error = tolerance, 0.0
+        if allowed is None:
+            allowed = Conformance(tolerances=entry.facts["tolerances"]).tolerance_for
+            max_error = entry.facts["max_error"]
         yield Measured(
             entry.label,
             seconds=tuple(one for turn in entry.turns for one in turn["seconds"]),
@@ -147,11 +151,7 @@ def _timings_of(entries: Sequence[BenchEntry], tolerance: ToleranceOf | None) ->
             first_seconds=entry.facts["first_seconds"],
             memory_bytes=entry.facts["bytes"],
             shares=tuple(_shares(entry)),
-            differences=tuple(
-                difference
-                for name, value in results.items()
-                for difference in compare_values(name, value, expected[name], allowed)
-            ),
+            differences=tuple(compare_results(results, expected, allowed, max_error)),
         )
 
 

@@ -48,6 +48,7 @@ class MeasuredCandidate:
             "model": self._plan.graph.name,
             "selection": ",".join(map(str, settings.backends)) or "none",
             "tolerances": declared.tolerances,
+            "max_error": settings.max_error,
             "bind_seconds": self._bind_seconds,
             "warning": "" if shortfall is None else str(shortfall),
             "subgraphs": [

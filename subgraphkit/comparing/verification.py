@@ -5,14 +5,14 @@ values that the reference has at its inputs, and what it hands out is held again
 values at its outputs: a subgraph that is right but was fed wrong values is right here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from subgraphkit.backend.differences import Difference, compare_values, relative_error
+from subgraphkit.backend.differences import Difference, compare_results, compare_values
 from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
@@ -116,7 +116,7 @@ def verify_plan(
             expected = reference_values(trusted, _between(graph, group), feeds)
             if outputs is None:
                 results, error = _results(session, feeds)
-                outputs = tuple(_compare_results(results, expected, tolerance, max_error))
+                outputs = tuple(compare_results(results, expected, tolerance, max_error))
                 del results
             values = admit_inputs(graph, feeds) | expected
             findings += map(partial(_check, expected=values, tolerance=tolerance), group)
@@ -138,19 +138,6 @@ def verify_plan(
 def selection_of(bound: BoundModel) -> str:
     """Write the backends that were selected as a selection is written."""
     return ",".join(map(str, bound.settings.backends)) or "none"
-
-
-def _compare_results(
-    results: Mapping[str, Any],
-    expected: Mapping[str, Any],
-    tolerance: ToleranceOf,
-    max_error: float,
-) -> Iterator[Difference]:
-    """Compare outputs, by element or, where ``max_error`` is given, by their relative L2 error."""
-    for name, value in results.items():
-        is_near = max_error > 0 and relative_error([value], [expected[name]]) <= max_error
-        for one in compare_values(name, value, expected[name], tolerance):
-            yield replace(one, stage="") if is_near and one.stage == "value" else one
 
 
 def _boundary(step: Step) -> tuple[str, ...]:

@@ -109,6 +109,10 @@ def test_results_that_are_wrong_or_of_another_type_are_told():
     assert [one.agrees for one in found.measured] == [True, False, False]
     assert found.measured[1].largest_difference > 0.1
     assert found.measured[2].largest_difference == np.inf
+    model, tens = parsed("g (float[2] x) => (float[2] y) { y = Relu(x) }"), np.full(2, 10, "f4")
+    names, lenient = ["numpy", "wrong", "double"], {"max_error": 0.2, "checked": False}
+    allowed = bench(model, {"x": tens}, names, schedule=SHORT, **lenient)
+    assert [one.agrees for one in allowed.measured] == [True, True, False]
 
 
 def test_libraries_are_told_how_many_threads_to_use():
