@@ -76,7 +76,7 @@ def _cost(one: Measured, backend: str, scale: float) -> float | None:
 
 
 def _model(text: str, feeds: Feeds, **weights: np.ndarray[Any, Any]) -> tuple[Any, Feeds]:
-    made = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 18]>\n{text}')
+    made = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]>\n{text}')
     made.graph.initializer.extend(numpy_helper.from_array(w, name) for name, w in weights.items())
     return made, feeds
 
@@ -138,6 +138,12 @@ def _elementwise() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(1, 128, 3072)}, **weights)
 
 
+def _fourier() -> tuple[Any, Feeds]:
+    text = """g (float[32,64,64,1] x) => (float[32,64,33,2] y) <int64 rows = {2}, int64 lines = {1}> {
+        a = DFT<onesided=1>(x, , rows)  b = DFT(a, , lines)  y = DFT<inverse=1>(b, , lines) }"""
+    return _model(text, {"x": _numbers(32, 64, 64, 1)})
+
+
 def _power() -> tuple[Any, Feeds]:
     body = _chain("LRN<size=5>({0})", 2)
     text = f"g (float[1,96,54,54] x) => (float[1,96,54,54] y) {{ {body} }}"
@@ -174,6 +180,7 @@ MODELS: Final = {
     "recurrent": _recurrent,
     "quantized": _quantized,
     "elementwise": _elementwise,
+    "fourier": _fourier,
     "power": _power,
     "movement": _movement,
     NODE: _nodes,

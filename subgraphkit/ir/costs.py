@@ -17,6 +17,7 @@ LSTM, GRU, RNN                            2 * steps * batch * directions * gates
                                           * (input + hidden)
 Attention                                 4 * batch * heads * queries * keys * head size
 AveragePool, MaxPool, LpPool              out * kernel, up to the input
+DFT, STFT                                 out * binary digits of the longest axis read
 Softmax, LogSoftmax                       5 * out
 normalisations                            8 * out
 reductions, global pools, ArgMax, ArgMin  in
@@ -194,6 +195,10 @@ _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "GRU": _recurrent(3),
     "RNN": _recurrent(1),
     "Attention": _attention,
+    **dict.fromkeys(
+        ("DFT", "STFT"),
+        lambda node: _per_output(node) * max(_input(node, 0), default=1).bit_length(),
+    ),
     **dict.fromkeys(("AveragePool", "MaxPool", "LpPool"), _pool),
     **dict.fromkeys(("Softmax", "LogSoftmax"), lambda node: 5 * _per_output(node)),
     **dict.fromkeys(_NORMALISING, lambda node: 8 * _per_output(node)),
@@ -205,6 +210,7 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("Conv", "ConvTranspose", "DeformConv"), "convolution"),
     **dict.fromkeys(("MatMul", "Gemm", "Attention"), "product"),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), "recurrent"),
+    **dict.fromkeys(("DFT", "STFT"), "fourier"),
     "LRN": "power",
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
 }

@@ -50,6 +50,7 @@ _COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
         "recurrent": {"numpy": 0.07, "onnxruntime": 0.021, "openvino": 0.026},
         "quantized": {"numpy": 0.81, "onnxruntime": 0.0057},
         "elementwise": {"numpy": 0.13, "onnxruntime": 0.058, "openvino": 0.03, "tvm": 0.37},
+        "fourier": {"numpy": 0.19, "onnxruntime": 0.99},
         "power": {"numpy": 0.87, "onnxruntime": 4.3, "openvino": 0.13, "tvm": 1.6},
         "movement": {"numpy": 0.16, "onnxruntime": 0.018, "openvino": 0.022, "tvm": 0.047},
         NODE: {

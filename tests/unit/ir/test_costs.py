@@ -31,6 +31,7 @@ CASES = {
     "float[7, 1, 2, 16] y": ("LSTM<hidden_size = 16>(a, b, c)",
                              "float[7, 2, 8] a, float[1, 64, 8] b, float[1, 64, 16] c",
                              2 * 7 * 2 * 64 * 24),
+    "float[2, 8, 2] y": ("DFT(a)", "float[2, 8, 1] a", 32 * 4),
     "float[2, 3, 4] y": ("LayerNormalization(a, b)", "float[2, 3, 4] a, float[4] b", 8 * 24),
 }  # fmt: skip
 

@@ -60,6 +60,31 @@ def _by_reflections(x: Array) -> Any:
     return np.diagonal(triangle, axis1=-2, axis2=-1).prod(axis=-1) * signs
 
 
+@kernel("DFT")
+def fourier(site: Site) -> Made:
+    """Return the discrete Fourier transform along one axis, or its inverse."""
+    inverse, onesided = site.attribute("inverse", 0), site.attribute("onesided", 0)
+    usual = site.attribute("axis", -2 if site.opset >= 20 else 1)  # noqa: PLR2004 (an opset)
+
+    def compute(x: Array, length: Array | None = None, axis: Array | None = None) -> Array:
+        at = (usual if axis is None else axis.item()) % x.ndim
+        size = x.shape[at] if not (inverse and onesided) else 2 * (x.shape[at] - 1)
+        size = size if length is None else length.item()
+        narrow = np.result_type(x.dtype, np.complex64)
+        is_real = x.shape[-1] == 1
+        signal = (x if is_real else np.ascontiguousarray(x).view(narrow))[..., 0]
+        if inverse and onesided:
+            return np.fft.irfft(signal, size, at)[..., None].astype(x.dtype, copy=False)
+        if inverse or not (onesided and is_real):
+            made = (np.fft.ifft if inverse else np.fft.fft)(signal, size, at)
+            made = made.take(range(size // 2 + 1), at) if onesided else made
+        else:
+            made = np.fft.rfft(signal, size, at)
+        return np.ascontiguousarray(made, narrow)[..., None].view(x.dtype)
+
+    return in_wide(compute)
+
+
 @kernel("Erf")
 def error_function(site: Site) -> Made:
     """Return the error function of each element."""
