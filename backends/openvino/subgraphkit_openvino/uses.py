@@ -296,6 +296,14 @@ def _softmax(node: Node) -> str:
     return "" if is_of_one else "all axes from one on together, as opsets before 13 have it"
 
 
+def _sigmoid(node: Node) -> str:
+    maker, readers = node.producer(0), node.consumers()
+    if maker is None or maker.op_type != "Mul" or all(one.op_type != "Mul" for one in readers):
+        return ""
+    fed = any(set(maker.shape(at) or ()) == {1} and not maker.is_constant(at) for at in range(2))
+    return "a fed factor of one element, of which OpenVINO fails to make Swish" if fed else ""
+
+
 def _slice(node: Node) -> str:
     """Refuse what surely takes nothing along an axis of open size: other axes get lost as well."""
     if is_fixed(node):
@@ -351,6 +359,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "QLinearMatMul": lambda n: _result_steps(n) or _fed_steps(n, 0) or _fed_steps(n, 3),
     **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), _logarithm),
     "RoiAlign": _roi_align,
+    "Sigmoid": _sigmoid,
     "Slice": _slice,
     **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
 }
