@@ -218,7 +218,7 @@ class Skeletons:
             if value in values and not is_open(values[value]):
                 target.initializer.append(numpy_helper.from_array(values[value], value))
             elif value in values and values[value].ndim == 1:
-                _state_open(target, value, values[value])
+                _state_open(target, value, values[value], types[value])
                 has_open_values = True
             elif value in self._inputs:
                 target.input.append(self._inputs[value])
@@ -273,7 +273,9 @@ def _is_small(stored: Initializer | None) -> bool:
     return stored is not None and (stored.type.nbytes or 0) <= LARGEST_READ
 
 
-def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> None:
+def _state_open(
+    target: onnx.GraphProto, name: str, value: npt.NDArray[Any], type_: ValueType
+) -> None:
     """State a list of which some elements are open: as shapes of inputs, joined with numbers."""
     parts: list[str] = []
     for is_stated, run in groupby(value, lambda one: isinstance(one, int) and one < 0):
@@ -285,7 +287,11 @@ def _state_open(target: onnx.GraphProto, name: str, value: npt.NDArray[Any]) -> 
             holder = write_value_info(f"{part}, holder", TensorType(DataType.FLOAT, tuple(run)))
             target.input.append(holder)
             target.node.append(helper.make_node("Shape", [holder.name], [part]))
-    target.node.append(helper.make_node("Concat", parts, [name], axis=0))
+    to = getattr(type_, "dtype", DataType.INT64)
+    joined = name if to is DataType.INT64 else f"{name}, joined"
+    target.node.append(helper.make_node("Concat", parts, [joined], axis=0))
+    if joined != name:
+        target.node.append(helper.make_node("Cast", [joined], [name], to=to))
 
 
 def _write_input(

@@ -39,6 +39,7 @@ _OPEN = {
     "m = Mul(n, unit) y = ConstantOfShape(m)": "float32[N]",
     "m = Mul(n, two) y = ConstantOfShape(m)": "float32[?]",
     "t = Slice(s, two, four) y = Reshape(one, t)": "float32[4,2]",
+    "c = Cast<to=6>(s) a = ArgMax(one) y = Slice(c, a, four)": "int32[?]",
     "u = Squeeze(n) v = Unsqueeze(u, zero) y = ConstantOfShape(v)": "float32[N]",
     "g = Gather(s, none) v = Unsqueeze(g, zero) y = ConstantOfShape(v)": "float32[N]",
     "d = Div(s, unit) e, t = Split<num_outputs=2>(d) y = ConstantOfShape(e)": "float32[N,3]",
