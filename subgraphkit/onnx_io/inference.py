@@ -24,7 +24,7 @@ from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.node_checks import require_fitting
 from subgraphkit.onnx_io.operator_rules import is_covered
 from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, is_foreign, node_types
-from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape
+from subgraphkit.onnx_io.ranks import RAISING, TARGETED, RankWatch, target_shape, vague_lists
 from subgraphkit.onnx_io.skeletons import FreshNames, Skeletons, made_up_names, output_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType, repeated_names
 
@@ -131,7 +131,7 @@ class _Inference:
         """Look at every node in order."""
         graph, table = self._graph, self._graph.table
         op_types, inputs, outputs = table.op_types, table.inputs, table.outputs
-        special = {"If", "Resize", *BLIND, *TARGETED, *(name for name, _ in self._silent)}
+        special = {"If", "Resize", "Slice", *BLIND, *TARGETED, *(name for name, _ in self._silent)}
         for node in graph.order:
             op_type = op_types[node]
             if op_type in EVALUATED:
@@ -166,7 +166,9 @@ class _Inference:
     def _stands_alone(self, node: int) -> bool:
         is_decided = self._condition(node) is not None
         is_plain = self._is_inferred(node) and not self._is_targeted(node)
-        return is_decided or not is_plain or self._graph.table.op_types[node] == "Resize"
+        if is_decided or not is_plain or self._graph.table.op_types[node] == "Resize":
+            return True
+        return bool(vague_lists(self._graph, node, self._types))
 
     def _condition(self, node: int) -> bool | None:
         """Return the condition of an If, if that is known."""

@@ -16,10 +16,20 @@ import numpy.typing as npt
 
 from subgraphkit.ir import Graph, Node
 from subgraphkit.limits import LoadLimits
-from subgraphkit.types import Dim, Shape, TensorType, ValueType
+from subgraphkit.types import DataType, Dim, Shape, TensorType, ValueType
 
 TARGETED: Final = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1}
 """The operators, and which of their inputs states the shape."""
+
+
+def vague_lists(
+    graph: Graph, node: int, types: Mapping[str, ValueType]
+) -> Mapping[str, TensorType]:
+    """Return what a Slice reads as axes and steps of no known shape: onnx takes it for left out."""
+    read = graph.table.inputs[node] if graph.table.op_types[node] == "Slice" else ()
+    vague = {name for name in read[3:] if getattr(types.get(name), "shape", None) is None}
+    dtype = getattr(types.get(read[1]), "dtype", DataType.INT64) if vague else DataType.INT64
+    return {name: TensorType(dtype, (None,)) for name in vague - {""}}
 
 
 def target_shape(

@@ -17,6 +17,7 @@ from subgraphkit.ir.values import is_open
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, infer_model, write_default
 from subgraphkit.onnx_io.protos import copy_of, drop_notes, substitute_symbols, write_value_info
+from subgraphkit.onnx_io.ranks import vague_lists
 from subgraphkit.onnx_io.reading import read_bodies, read_types
 from subgraphkit.types import DataType, Shape, TensorType, ValueType
 
@@ -214,6 +215,7 @@ class Skeletons:
         target = skeleton.graph
         target.name = proto.graph.name or "graph"
         has_open_values = False
+        lists = vague_lists(self._graph, nodes[0], types)
         for value in self._read_from_outside(nodes):
             if value in values and not is_open(values[value]):
                 target.initializer.append(numpy_helper.from_array(values[value], value))
@@ -222,8 +224,8 @@ class Skeletons:
                 has_open_values = True
             elif value in self._inputs:
                 target.input.append(self._inputs[value])
-            elif not self._state_constant(target, value) and value in types:
-                target.input.append(write_value_info(value, types[value]))
+            elif not self._state_constant(target, value) and (value in types or value in lists):
+                target.input.append(write_value_info(value, lists.get(value) or types[value]))
         if self._graph.table.op_types[nodes[0]] == "Resize":
             self._count_sizes(target, nodes[0], types)
         first = len(target.node)
