@@ -269,8 +269,7 @@ def _p_relu(node: Node) -> str:
 
 
 def _mod(node: Node) -> str:
-    is_whole = node.dtype(0).label.startswith(("int", "uint"))
-    is_exact = is_whole or not node.attribute("fmod", 0)
+    is_exact = not node.attribute("fmod", 0) or node.dtype(0).label.startswith(("int", "uint"))
     return "" if is_exact else "remainders of fractions, which OpenVINO rounds otherwise"
 
 
@@ -302,9 +301,8 @@ def _unique(node: Node) -> str:
 
 def _is_read(node: Node, value: str) -> bool:
     """Say whether anybody wants an output of a node."""
-    if node.graph.is_output(value):
-        return True
-    return any(value in (*one.inputs, *one.captures) for one in node.consumers())
+    readers = node.consumers()
+    return node.graph.is_output(value) or any(value in (*n.inputs, *n.captures) for n in readers)
 
 
 def _before_isnan(graph: BoundGraph) -> set[int]:
@@ -316,10 +314,9 @@ def _before_isnan(graph: BoundGraph) -> set[int]:
     ]
     found: set[int] = set()
     while waiting:
-        for node in graph.adjacency.predecessors(waiting.pop()):
-            if node not in found:
-                found.add(node)
-                waiting.append(node)
+        makers = set(graph.adjacency.predecessors(waiting.pop())) - found
+        found |= makers
+        waiting += makers
     return found
 
 

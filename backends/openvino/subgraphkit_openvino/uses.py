@@ -200,8 +200,7 @@ def _logarithm(node: Node) -> str:
 
 
 def _dequantize(node: Node) -> str:
-    is_open = node.attribute("block_size", 0) and not is_fixed(node)
-    if is_open:
+    if node.attribute("block_size", 0) and not is_fixed(node):
         return "blocks along an open size, with which OpenVINO fails to run"
     return _fed_steps(node, 0)
 
