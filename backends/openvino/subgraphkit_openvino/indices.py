@@ -27,10 +27,8 @@ INDICES: Final[Mapping[str, frozenset[int]]] = {
 """Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
 
 _FORWARDING: Final = frozenset(
-    {
-        *("Cast", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice"),
-        *("Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
-    }
+    {"Cast", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape", "Slice"}
+    | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
 """Operators whose results are numbers of their first input, and nothing else."""
 

@@ -62,20 +62,16 @@ _COUNTING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "Shape", "Size", "T
 _ORDERING: Final = frozenset({"ArgMax", "ArgMin", "TopK"})  # they compare what they read
 
 _MOVING: Final = frozenset(
-    {
-        *("Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand"),
-        *("EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "OneHot"),
-        *("Pad", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"),
-        *("Transpose", "Unsqueeze", "Where"),
-    }
+    {"Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand"}
+    | {"EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "OneHot"}
+    | {"Pad", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile"}
+    | {"Transpose", "Unsqueeze", "Where"}
 )
 """Operators that move numbers about; exact up to 32 bits."""
 
 _EXACT_IN_INT32: Final = frozenset(
-    {
-        *("Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Max", "Min", "Mul"),
-        *("Neg", "Sign", "Sub"),
-    }
+    {"Abs", "Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Max", "Min", "Mul"}
+    | {"Neg", "Sign", "Sub"}
 )
 """Operators that compute and wrap around like int32."""
 
@@ -86,10 +82,8 @@ _EXACT_IF_SMALL: Final = _EXACT_IN_INT32 | {
 }
 
 _QUANTISED: Final = frozenset(
-    {
-        *("ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"),
-        "QuantizeLinear",
-    }
+    {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+    | {"QuantizeLinear"}
 )
 """Operators whose 8-bit numbers are meant for a library like this one."""
 

@@ -44,11 +44,9 @@ _PACKED_ONCE: Final = Refusal(
 )
 
 LOSES_NAN: Final = frozenset(
-    {
-        *("Celu", "Clip", "Exp", "Gelu", "GlobalMaxPool", "Greater", "GreaterOrEqual"),
-        *("HardSigmoid", "HardSwish", "LogSoftmax", "Max", "MaxPool", "Min", "ReduceLogSumExp"),
-        *("Relu", "Softmax", "TopK"),
-    }
+    {"Celu", "Clip", "Exp", "Gelu", "GlobalMaxPool", "Greater", "GreaterOrEqual", "HardSigmoid"}
+    | {"HardSwish", "LogSoftmax", "Max", "MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax"}
+    | {"TopK"}
 )
 """Operators that make a number or a truth of NaN in OpenVINO, or NaN of a number."""
 

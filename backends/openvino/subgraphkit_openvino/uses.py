@@ -50,10 +50,11 @@ def turns_halves(nodes: Iterable[Node]) -> bool:
 
 def _compress(node: Node) -> str:
     """Refuse what keeps nothing, for certain: the process ends."""
-    condition, keeps_nothing = node.constant(1), 0 in (node.shape(1) or ())
-    if keeps_nothing or (condition is not None and not condition.any()):
-        return "a condition that keeps nothing, over which OpenVINO ends the process"
-    return ""
+    condition = node.constant(1)
+    is_empty = 0 in (node.shape(1) or ()) or (condition is not None and not condition.any())
+    return (
+        "a condition that keeps nothing, over which OpenVINO ends the process" if is_empty else ""
+    )
 
 
 def _conv(node: Node) -> str:
@@ -273,6 +274,22 @@ def _weights(node: Node) -> str:
     return "weights of few bits, which OpenVINO fails to compile" if few else ""
 
 
+def _reshape(node: Node) -> str:
+    """Refuse sums laid out with a size of 1, and an open batch of a plane that joins channels."""
+    read, made = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
+    maker = node.producer(0)
+    while maker is not None and maker.op_type in {"Cast", "Dropout", "Identity"}:
+        maker = maker.producer(0)
+    drops = maker is not None and not maker.attribute("keepdims", 1)
+    if drops and len(read) == len(made) and 1 in made:
+        return "a reduction laid out with a size of 1, which OpenVINO leaves as it was"
+    is_plane = len(read) == _CORNERS and all(isinstance(size, int) for size in read[1:])
+    if not is_plane or len(made) < _CORNERS or isinstance(made[1], int):
+        return ""
+    turned = any(one.op_type == "Transpose" for one in node.consumers())
+    return "what OpenVINO takes for shuffled channels, and fails to compile" if turned else ""
+
+
 def _roi_align(node: Node) -> str:
     if node.attribute("mode", "avg") == "max":
         return "mode max, which OpenVINO computes after interpolating"
@@ -305,11 +322,10 @@ def _sigmoid(node: Node) -> str:
 
 def _slice(node: Node) -> str:
     """Refuse what surely takes nothing along an axis of open size: other axes get lost as well."""
-    if is_fixed(node):
-        return ""
     starts, ends = node.constant(1), node.constant(2)
     steps = node.constant(4) if len(node.inputs) > _STEPS else None
-    if starts is None or ends is None or (steps is not None and (steps < 0).any()):
+    is_back = steps is not None and (steps < 0).any()
+    if is_fixed(node) or starts is None or ends is None or is_back:
         return ""
     is_empty = ((starts >= ends) & ((starts < 0) == (ends < 0))).any()
     return "a slice that takes nothing, of which OpenVINO loses the shape" if is_empty else ""
@@ -326,10 +342,8 @@ _MISREAD: Final = {
     "input_forget": "gates that are coupled, which OpenVINO takes one by one",
 }
 MOVES: Final = frozenset(
-    {
-        *("Cast", "Concat", "Dropout", "Expand", "Flatten", "Gather", "Identity", "Reshape"),
-        *("Slice", "Squeeze", "Transpose", "Unsqueeze"),
-    }
+    {"Cast", "Concat", "Dropout", "Expand", "Flatten", "Gather", "Identity", "Reshape"}
+    | {"Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )
 """Operators across which a layout is carried."""
 
@@ -357,6 +371,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "QLinearConv": lambda n: _conv(n) or far_window(n, 3) or _filters(n),
     "QLinearMatMul": lambda n: _result_steps(n) or _fed_steps(n, 0) or _fed_steps(n, 3),
     **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), _logarithm),
+    **dict.fromkeys(("Flatten", "Reshape"), _reshape),
     "RoiAlign": _roi_align,
     "Sigmoid": _sigmoid,
     "Slice": _slice,
