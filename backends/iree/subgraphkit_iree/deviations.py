@@ -32,12 +32,10 @@ def deviation(node: sk.Node) -> str:
 
 
 _REPEATING: Final = frozenset(
-    {
-        *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal"),
-        *("Expand", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul"),
-        *("MatMulInteger", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "PRelu"),
-        *("QLinearMatMul", "Sub", "Sum", "Where", "Xor"),
-    }
+    {"Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal"}
+    | {"Expand", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "MatMul"}
+    | {"MatMulInteger", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "PRelu"}
+    | {"QLinearMatMul", "Sub", "Sum", "Where", "Xor"}
 )
 
 

@@ -19,10 +19,8 @@ ROOT: Final = "Conv"
 BINARY: Final = frozenset({"Add", "Div", "Mul", "Sub"})
 
 _UNARY: Final = frozenset(
-    {
-        *("Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu"),
-        *("Sigmoid", "Softplus", "Softsign", "Swish", "Tanh"),
-    }
+    {"Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu"}
+    | {"Sigmoid", "Softplus", "Softsign", "Swish", "Tanh"}
 )
 _FLOATS: Final = frozenset({DataType.FLOAT, DataType.DOUBLE})
 _NUMPY_BROADCASTS: Final = 7

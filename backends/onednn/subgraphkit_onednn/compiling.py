@@ -37,11 +37,9 @@ from subgraphkit_onednn.symbols import (
 )
 
 _FREE_OF_LAYOUT: Final = frozenset(
-    [
-        *("add", "avg_pool", "batch_norm_inference", "clamp", "concat", "conv_transpose"),
-        *("convolution", "elu", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "max_pool"),
-        *("multiply", "relu", "sigmoid", "subtract", "tanh"),
-    ]
+    {"add", "avg_pool", "batch_norm_inference", "clamp", "concat", "conv_transpose"}
+    | {"convolution", "elu", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "max_pool"}
+    | {"multiply", "relu", "sigmoid", "subtract", "tanh"}
 )
 """Operations between which the library may choose the layout of a value."""
 
