@@ -146,7 +146,7 @@ class TuningLoop:
                 one.close()
 
     def _is_whole(self, one: Candidate) -> bool:
-        return len(self._takes[one.label]) == len(self._run.weights)
+        return self._takes[one.label].issuperset(self._run.weights)
 
     def _open_alone(self) -> None:
         """Open every backend for the whole model, and leave out whose results most contradict."""

@@ -3,6 +3,8 @@
 import os
 
 import pytest
+from onnx import TensorProto
+from onnx.helper import make_node, make_tensor_value_info
 
 import subgraphkit as sk
 from subgraphkit.errors import BackendUnavailableError, ExecutionError
@@ -88,6 +90,8 @@ def test_regions_that_spend_most_of_the_error_go_back_to_float32(register, tmp_p
     wrong = {"Sigmoid": 0.2, "Tanh": 1e-4}
     register("short", summed(1, 1), short=lambda names: (0.5, max(map(wrong.get, names))))
     model = chain(["Tanh"] * 8 + ["Sigmoid"] * 2)
+    model.graph.node.insert(0, make_node("Constant", [], ["constant"], value_float=1.0))
+    model.graph.output.append(make_tensor_value_info("constant", TensorProto.FLOAT, []))
     found = tune(bind(tmp_path, model, max_error=1e-2), backends="exact,short")
     assert found.figures["error"] < 1e-2
     assert found.placement.backends["short"]["precision"] == "bf16"
