@@ -1,6 +1,7 @@
 """A compiled region on a device, with its weights."""
 
 import atexit
+import gc
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,6 +15,7 @@ from subgraphkit_iree.compiler import the_compiler
 from subgraphkit_iree.devices import IreeDevice
 
 _alive: Final["weakref.WeakSet[IreeOperator]"] = weakref.WeakSet()
+atexit.unregister(gc.freeze)  # as a command ends with; the runtime complains of what is left then
 
 
 class IreeOperator(sk.SubgraphOperator):

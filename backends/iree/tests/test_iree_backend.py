@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -48,6 +50,14 @@ def feeds(rows):
 
 def expected(fed, weights=WEIGHTS):
     return [np.maximum(fed["x"] @ weights, 0) + BIAS, fed["add"] ** 2]
+
+
+def test_a_command_ends_without_a_complaint_of_what_it_left(tmp_path):
+    onnx.save(model(), tmp_path / "layers.onnx")
+    command = [sys.executable, "-m", "subgraphkit", "run", "layers.onnx", "--symbol", "N=2"]
+    command += ["--backend", "iree"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "leaked" not in done.stderr
 
 
 def test_open_dimensions_and_new_weights_need_one_compilation(tmp_path):
