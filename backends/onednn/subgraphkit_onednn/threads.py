@@ -35,9 +35,10 @@ class _Mark:
         self._thread = get_native_id()
 
     def __del__(self) -> None:
-        """Say that the thread ends."""
-        with _GUARD:
-            _ENDED.append((self._thread, monotonic()))
+        """Say that the thread ends, unless the interpreter does."""
+        if _GUARD is not None:
+            with _GUARD:
+                _ENDED.append((self._thread, monotonic()))
 
 
 def release(destroy: Callable[[Any], object], pointer: Any) -> None:
