@@ -155,7 +155,9 @@ def _dequantize(node: Node) -> str:
     if not is_stored and _is_unsigned_to_it(node, node.inputs[0]):
         return _NO_ZERO_POINT
     told = "scales along an axis of what is computed, which the operators it fuses do not take"
-    return told if _is_vector(node, 1) and not is_stored else ""
+    is_last = (node.attribute("axis", 1) + 1) % len(node.shape(0) or (1,)) == 0
+    summed = any(one.op_type == ("MatMul", "Transpose")[is_last] for one in node.consumers())
+    return told if _is_vector(node, 1) and (summed or not is_stored) else ""
 
 
 def is_fed_sum(node: Node) -> bool:
