@@ -286,6 +286,18 @@ def test_nothing_is_made_of_bfloat16_where_it_is_not_computed_with(monkeypatch):
         assert "is bfloat16; oneDNN takes float32 here" in refusal
 
 
+def test_bfloat16_is_not_normalized_right_behind_a_product(monkeypatch):
+    monkeypatch.setattr("subgraphkit_onednn.library.DnnlLibrary.has_bfloat16", True)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("BatchNormalization", ["m", "s", "s", "s", "s"], ["y"]),
+    ]
+    fed = {"x": [5, 4], "w": [4, 5], "s": [5]}
+    assert refusals(make_model(nodes, fed, ["y"], dtype=BFLOAT16)) == [
+        "dtype: behind a product, of which oneDNN reads statistics as float32"
+    ]
+
+
 FED = {"Pow", "ReduceMean", "ReduceSum", "Reshape", "Resize", "Squeeze", "Unsqueeze", "Upsample"}
 FED |= {"Cast"}
 """Operators whose official cases feed what must be constant here, or ask for bfloat16."""

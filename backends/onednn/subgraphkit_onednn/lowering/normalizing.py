@@ -4,12 +4,14 @@ import math
 from typing import Any, Final
 
 from subgraphkit.ir import Node
+from subgraphkit.types import DataType
 from subgraphkit_onednn.lowering.draft import GraphDraft, has_input, lowers, require, single_output
 from subgraphkit_onednn.lowering.folding import folded_into_convolution
 
 _FIRST_SOFTMAX_ALONG_AXIS: Final = 13
 _FIRST_INFERENCE_BY_DEFAULT: Final = 7
 _BATCHED: Final = range(2, 6)
+_PRODUCTS: Final = {"Add", "Gemm", "Identity", "MatMul"}
 
 
 @lowers("BatchNormalization")
@@ -22,6 +24,9 @@ def batch_normalization(draft: GraphDraft, node: Node) -> None:
     require(len(x.dims) in _BATCHED, "rank", f"oneDNN normalizes 2 to 5 axes, not {len(x.dims)}")
     if folded_into_convolution(draft, node, y):
         return
+    maker = node.producer(0)
+    is_joined = maker is not None and maker.op_type in _PRODUCTS and x.dtype != DataType.FLOAT
+    require(not is_joined, "dtype", "behind a product, of which oneDNN reads statistics as float32")
     scale, bias, mean, variance = (draft.value(name) for name in node.inputs[1:5])
     inputs, epsilon = [x, scale, bias, mean, variance], float(node.attribute("epsilon", 1e-5))
     draft.add("batch_norm_inference", inputs, y, epsilon=epsilon, data_format="NCX")
