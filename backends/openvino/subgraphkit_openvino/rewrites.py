@@ -1,6 +1,6 @@
 """Rewrites of a model before it is compiled, where OpenVINO's own way is another than ONNX's."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ _MASK: Final = 3
 _IMAGES: Final = 4
 _JOINED: Final = {"Add", "PRelu", "Subtract"}
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
+_PARTING: Final = {"Slice", "Split", "VariadicSplit"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
 
@@ -199,19 +200,47 @@ def align_corners_by_sizes(model: Any) -> None:
         op.output(0).replace(ops.interpolate(data, wide, **how, axes=(*axes, None)[0]).output(0))
 
 
-def turn_axes_apart(model: Any) -> None:
-    """Let no two recurrent operations read one transposed value: the plugin turns it for the last.
+def hold_apart(model: Any) -> None:
+    """Put what changes nothing where OpenVINO (2026.4) would join others wrongly.
 
-    What follows the turn keeps the plugin from joining both, and changes nothing.
+    Recurrent operations that read one transposed value: it is turned for the last. Attention and a
+    turn of as many heads as positions: it is left out. Parts of a value that are convolved and put
+    together: they are taken in their order, and as many as there are. Products and means that are
+    joined with more axes than they have: attention fails to compile, a norm loses the axes.
     """
-    ops = library.runtime().opset13
     readers: dict[Any, list[Any]] = {}
     for op in _operations(model):
-        if op.get_type_name().endswith("Sequence"):
-            readers.setdefault(_source(op), []).append(op)
-    for op in (op for several in readers.values() if len(several) > 1 for op in several):
-        slope = ops.constant(np.ones(1), op.get_input_element_type(0))
-        op.input(0).replace_source_output(ops.prelu(op.input_value(0), slope).output(0))
+        name, ends, shape = op.get_type_name(), op.inputs(), op.get_output_partial_shape(0)
+        if name.endswith("Sequence"):
+            readers.setdefault(_source(op), []).append(ends[0])
+        elif name == "Concat":
+            _part(_mixed_parts(op))
+        elif name == "Transpose" and shape.is_static and shape == ends[0].get_partial_shape():
+            is_of_heads = len(shape) == _IMAGES and shape[1] == shape[2]
+            _part((ends[0], *op.output(0).get_target_inputs()) if is_of_heads else ())
+        elif "auto_broadcast" in op.get_attributes():
+            less = [end for end in ends if end.get_partial_shape().rank != shape.rank]
+            _part(end for end in less if _follows_product(end.get_source_output()))
+    for several in readers.values():
+        _part(several if len(several) > 1 else ())
+
+
+def _mixed_parts(op: Any) -> Sequence[Any]:
+    """Return what is put together if convolved parts of a value are, and not all in their order."""
+    makers = [value.get_node() for value in op.input_values()]
+    parts = [one.input_value(0) for one in makers if one.get_type_name() == "Convolution"]
+    if all(one.get_node().get_type_name() not in _PARTING for one in parts):
+        return ()
+    is_whole = len(parts) == len(makers) and parts == parts[0].get_node().outputs()
+    return () if is_whole and op.get_attributes()["axis"] == 1 else op.inputs()
+
+
+def _part(ends: Iterable[Any]) -> None:
+    for end in ends:
+        ops, value = library.runtime().opset13, end.get_source_output()
+        if value.get_element_type().is_real():
+            slope = ops.constant(np.ones(1), value.get_element_type())
+            end.replace_source_output(ops.prelu(value, slope).output(0))
 
 
 def mask_attention(model: Any) -> None:
@@ -267,9 +296,9 @@ def spread_channels(model: Any) -> None:
 
 
 def _follows_product(value: Any) -> bool:
-    """Say whether a value is a product's, changed element by element at most."""
+    """Say whether a value is a product's or a mean, changed element by element at most."""
     op = value.get_node()
-    while op.get_type_name() != "MatMul":
+    while op.get_type_name() not in {"MatMul", "ReduceMean"}:
         read = [one for one in op.input_values() if one.get_node().get_type_name() != "Constant"]
         if len(read) != 1 or read[0].get_partial_shape() != op.get_output_partial_shape(0):
             return False
@@ -297,7 +326,7 @@ def _source(op: Any) -> str:
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
-    cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, turn_axes_apart,
+    cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, hold_apart,
     mask_attention, spread_channels, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

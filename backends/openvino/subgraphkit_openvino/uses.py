@@ -7,7 +7,7 @@ import numpy as np
 
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType
-from subgraphkit_openvino.geometry import far_window
+from subgraphkit_openvino.geometry import far_window, other_steps
 
 _CHANNELS: Final = 2
 _CORNERS: Final = 4
@@ -203,6 +203,10 @@ def _logarithm(node: Node) -> str:
 def _dequantize(node: Node) -> str:
     if node.attribute("block_size", 0) and not is_fixed(node):
         return "blocks along an open size, with which OpenVINO fails to run"
+    maker = None if node.shape(1) in {(), (1,)} else node.producer(0)
+    made = maker.attribute("axis", 1) if maker and maker.op_type == "QuantizeLinear" else None
+    if made not in {None, node.attribute("axis", 1)}:
+        return "scales of another axis than those of what quantised it, which OpenVINO takes"
     return _fed_steps(node, 0)
 
 
@@ -355,7 +359,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "ConvTranspose": lambda node: _conv_transpose(node) or _fed_bias(node),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
-    "Gemm": _gemm,
+    "Gemm": lambda node: _gemm(node) or other_steps(node),
     "GlobalMaxPool": _quantised_maxima,
     "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
     "IsInf": lambda n: (
@@ -364,7 +368,8 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
-    "MatMul": _turned_columns,
+    **dict.fromkeys(("FusedGemm", "Gather"), other_steps),
+    "MatMul": lambda node: _turned_columns(node) or other_steps(node),
     "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
     **dict.fromkeys(_RECURRENT, _recurrent),
     "Pad": _pad,
