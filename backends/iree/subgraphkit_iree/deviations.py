@@ -16,6 +16,7 @@ from subgraphkit_iree.windows import (
     are_fixed,
     average_problem,
     frames_problem,
+    largest_problem,
     padded_before,
     planes_problem,
     window_problem,
@@ -61,10 +62,9 @@ def _open_repeats(node: sk.Node) -> str:
 
 
 def _einsum(node: sk.Node) -> str:
-    if _has_none(node):
-        return "a factor of nothing"
     is_fixed = all(are_fixed(node, place) for place in range(len(node.inputs)))
-    return "" if is_fixed else "factors of open sizes, some of which IREE takes for 1"
+    is_taken = is_fixed and not _has_none(node)
+    return "" if is_taken else "factors of nothing, or of open sizes, which IREE may take for 1"
 
 
 def _has_none(node: sk.Node) -> bool:
@@ -263,6 +263,12 @@ def _slice(node: sk.Node) -> str:
     return ""
 
 
+def _last_index(node: sk.Node) -> str:
+    size = (node.shape(0) or ("",))[node.attribute("axis", 0)]
+    is_open = node.attribute("select_last_index", 0) and not isinstance(size, int)
+    return "the last of equals along an open size, from the end of another" if is_open else ""
+
+
 def _always(reason: str) -> Callable[[sk.Node], str]:
     return lambda _: reason
 
@@ -288,6 +294,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
     ),
     "Atanh": _always("digits of small numbers are lost"),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _last_index),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     **dict.fromkeys(
         ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
@@ -298,7 +305,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(("Div", "Mod"), _zero_divisors),
     **dict.fromkeys(_WITH_AXES, _axes),
     "ReduceL2": lambda n: _shortened(n) or _axes(n),
-    **dict.fromkeys(("Abs", "Clip"), _unsigned),
+    **dict.fromkeys(("Abs", "Clip", "PRelu"), _unsigned),
     "AveragePool": average_problem,
     "BatchNormalization": _ignoring("training_mode", 0),
     "BitShift": _wide_shifts,
@@ -311,11 +318,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Gelu": _ignoring("approximate", "none"),
     "GridSample": _always("it reads what is beyond the edge"),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
-    "MaxPool": lambda node: (
-        "indices, which IREE counts in each channel"
-        if any(node.outputs[1:])
-        else window_problem(node)
-    ),
+    "MaxPool": lambda n: _unsigned(n) or largest_problem(n),
     "Pad": _open_pads,
     "QLinearMatMul": _matrix_stacks,
     "ConvInteger": window_problem,

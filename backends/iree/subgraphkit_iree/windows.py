@@ -21,6 +21,17 @@ def average_problem(node: sk.Node) -> str:
     return window_problem(node)
 
 
+def largest_problem(node: sk.Node) -> str:
+    """Look for indices, and for sizes that IREE gets wrong: it writes beside what it makes."""
+    kernel, pads = node.attribute("kernel_shape"), node.attribute("pads", None) or ()
+    if any(node.outputs[1:]):
+        return "indices, which IREE counts in each channel"
+    is_uneven = pads[: len(kernel)] != pads[len(kernel) :] and not are_fixed(node)
+    if is_uneven or (node.attribute("ceil_mode", 0) and min(kernel) == 1):
+        return "windows of one element that are rounded up, or uneven padding of open sizes"
+    return window_problem(node)
+
+
 def window_problem(node: sk.Node, filters: int = 1) -> str:
     """Refuse windows that may be wider than what they slide over: the process may end."""
     sizes = (node.shape(0) or ())[_CHANNELS:]

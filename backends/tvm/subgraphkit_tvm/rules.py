@@ -5,7 +5,9 @@ TVM's maxima and minima may drop one, see the README.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import numpy as np
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
@@ -36,17 +38,14 @@ def _is_float(node: Node) -> bool:
 
 def _bit_shift(node: Node) -> str:
     by, bits = node.constant(1), node.dtype().bits
-    if by is not None and ((by >= 0) & (by < bits)).all():
-        return ""
-    return f"LLVM makes anything of shifts by less than 0 or more than {bits - 1} bits"
+    safe = by is not None and ((by >= 0) & (by < bits)).all()
+    return "" if safe else f"LLVM makes anything of shifts below 0 or above {bits - 1} bits"
 
 
 def _dropout(node: Node) -> str:
-    mode = 2
-    if len(node.inputs) <= mode or not node.inputs[mode]:
-        return ""
-    given = node.constant(mode)
-    return "TVM computes inference only" if given is None or given.any() else ""
+    given = node.constant(2)
+    trains = any(node.inputs[2:]) and (given is None or given.any())
+    return "TVM computes inference only" if trains else ""
 
 
 # of infinities alone it makes that number
@@ -68,36 +67,45 @@ def _pool(node: Node) -> str:
     steps = zip(node.attribute("strides", None) or (), kernel, strict=False)
     if "SAME" in node.attribute("auto_pad", "") and any(step > size for step, size in steps):
         return "TVM cuts off where padding to the same size meets steps beyond a window"
-    for axis, size in enumerate(sizes):
-        padded = pads[axis] + size + pads[axis + len(kernel)]
-        if kernel[axis] > padded:
-            return f"TVM pads a size of {padded} to the {kernel[axis]} of a window"
-    return ""
+    short = np.less(np.add(sizes, np.reshape(pads, (2, -1)).sum(0)), kernel).any()
+    return "TVM pads what is shorter than a window to its size" if short else ""
 
 
 _SCALES_AFTER_REGIONS: Final = 11
+_EXACT_BITS: Final = 16
+"""Types of so many bits pass through float32 unharmed."""
 
 
 def _resize(node: Node) -> str:
-    if node.attribute("antialias", 0):
-        return "TVM has no antialiasing"
-    if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return "TVM stretches"
+    keeps = node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
+    if keeps or node.attribute("antialias", 0):
+        return "TVM stretches, without antialiasing"
     if node.attribute("mode", "nearest") != "nearest" and not _is_float(node):
         return "TVM drops the fractions of whole numbers"
+    if node.dtype().bits > _EXACT_BITS and node.dtype() is not DataType.FLOAT:
+        return "TVM rounds to float32 whatever the type"
     if node.op_type == "Upsample" and node.attribute("scales"):
         return "TVM overlooks scales that are an attribute"
     place = 2 if node.op_type == "Resize" and node.opset >= _SCALES_AFTER_REGIONS else 1
-    scales, shape = node.constant(place), node.shape()
-    if scales is None or not scales.size or shape is None:
+    scales, shape = node.constant(place), cast("tuple[int, ...]", node.shape())
+    if scales is None or not scales.size:
         return ""
     axes = node.attribute("axes") or range(len(shape))
-    lengths = [shape[axis] for axis in axes]
-    exact = all(
-        isinstance(length, int) and float(length * scale).is_integer()
-        for length, scale in zip(lengths, scales.tolist(), strict=False)
-    )
-    return "" if exact else "TVM derives scales from sizes, which were rounded"
+    rounded = (np.take(shape, axes) * scales.astype(float) % 1).any()
+    return "TVM derives scales from sizes, which were rounded" if rounded else ""
+
+
+def _pad(node: Node) -> str:
+    pads, mode = node.attribute("pads", node.constant(1)), node.attribute("mode", "constant")
+    if pads is None or mode not in {"reflect", "wrap"}:
+        return ""
+    axes = node.constant(3) if any(node.inputs[3:]) else None
+    widths: Any = np.reshape(pads, (2, -1))
+    shape = cast("tuple[int, ...]", node.shape())  # known, as of every value
+    sizes = np.take(shape, range(len(shape)) if axes is None else axes)
+    left = sizes + np.minimum(widths, 0).sum(0)
+    wrong = widths < 0 if mode == "wrap" else widths >= np.maximum(left, 1)
+    return "TVM repeats what it cuts off, or what lies beyond" if wrong.any() else ""
 
 
 def _always(text: str) -> _Rule:
@@ -107,13 +115,11 @@ def _always(text: str) -> _Rule:
 def _grid_sample(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return "TVM computes places in float32 whatever the type"
-    match node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros"):
-        case (("cubic" | "bicubic"), "border"):
-            return "TVM clips cubic places before it looks around them"
-        case "nearest", "reflection":
-            return "TVM takes another of two elements that are as near, where it reflects"
-        case _:
-            return ""
+    mode, around = node.attribute("mode", "linear"), node.attribute("padding_mode", "zeros")
+    if "cubic" in mode and around == "border":
+        return "TVM clips cubic places before it looks around them"
+    reflects = mode == "nearest" and around == "reflection"
+    return "TVM takes another of two that are as near, where it reflects" if reflects else ""
 
 
 def _scatter(node: Node) -> str:
@@ -164,6 +170,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "LpPool": _always("TVM divides by what a window has inside"),
     "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
     "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
+    "Pad": _pad,
     "ReduceMean": _when(lambda node: not _is_float(node), "TVM answers in int64"),
     "RoiAlign": _always("TVM answers what memory holds for a region without a size"),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),

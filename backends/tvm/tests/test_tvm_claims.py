@@ -96,7 +96,7 @@ def test_a_dimension_that_is_not_known_is_refused_until_it_is_given():
                 "(float[1,2,3,3] x) => (float[1,2,1,1] y) { y = AveragePool <kernel_shape = "
                 "[512, 512], strides = [512, 512], ceil_mode = 1, count_include_pad = 1> (x) }"
             ),
-            "to the 512 of a window",
+            "shorter than a window",
         ),
         ("(int32[4] x) => (int32[1] y) { y = ReduceMean(x) }", "in int64"),
         (
