@@ -206,6 +206,13 @@ def _empty_product(node: Node) -> str:
     return "products of nothing, which are anything behind numbers of 8 bits" if is_empty else ""
 
 
+def _sum(node: Node) -> str:
+    made = len(node.graph.shape(node.outputs[0]) or ())
+    means = (one and one.op_type == "ReduceMean" for one in map(node.producer, range(2)))
+    less = any(mean and len(node.shape(place) or ()) < made for place, mean in enumerate(means))
+    return "more axes than the mean has, which a norm that it makes of both loses" if less else ""
+
+
 def _pool(node: Node) -> str:
     return _window(node) or _empty(node)
 
@@ -312,6 +319,7 @@ def _is_vector(node: Node, place: int) -> bool:
 
 
 _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
+    "Add": _sum,
     **dict.fromkeys(_WHOLE, _int64_through_double),
     "Attention": _attention,
     "BatchNormalization": _training,
