@@ -57,6 +57,17 @@ def _compress(node: Node) -> str:
     )
 
 
+def _turned_halves(node: Node) -> str:
+    """Refuse rotary positions for more rows than are turned."""
+    maker, read = node.producer(0), node.graph.shape(node.outputs[0]) or ()
+    if maker is None or maker.op_type != "Neg":
+        return ""
+    made = [one.graph.shape(one.outputs[0]) for one in node.consumers() if one.op_type == "Mul"]
+    pairs = (pair for one in made for pair in zip(read, one or (), strict=False))
+    spread = any(isinstance(size, int) and size != before for before, size in pairs)
+    return "positions of more rows than it turns, which OpenVINO leaves out" if spread else ""
+
+
 def _conv(node: Node) -> str:
     """Refuse one channel: volumes with differing dilations, and what steps leave one wide."""
     filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
@@ -245,6 +256,8 @@ def _pad(node: Node) -> str:
         is_same = reader.attribute("auto_pad", "NOTSET").startswith("SAME")
         if (is_same and not is_fixed(node)) or reader.op_type == "ConvTranspose":
             return "padding before other padding, with which OpenVINO joins it wrongly"
+    if len(node.inputs) > 1 and not is_fixed(node, 1):
+        return "an open number of pads, with which OpenVINO fails to compile"
     if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND]:
         return ""
     value = node.constant(_SUMMAND)
@@ -354,6 +367,7 @@ MOVES: Final = frozenset(
 USES: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
     "Compress": _compress,
+    "Concat": _turned_halves,
     "Conv": lambda n: _conv(n) or far_window(n) or _padded_point(n) or _fed_bias(n),
     "ConvInteger": lambda n: _conv(n) or far_window(n) or _padded_point(n),
     "ConvTranspose": lambda node: _conv_transpose(node) or _fed_bias(node),
