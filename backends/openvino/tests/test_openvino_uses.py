@@ -40,16 +40,9 @@ from subgraphkit.errors import SubgraphkitWarning
             18,
             "open columns",
         ),
+        ("(float[4] x, int64[N] p) => (float[M] y) { y = Pad(x, p) }", 18, "number of pads"),
         (
-            """(float[1,4] x, int64[N] p) => (float[1,M] y) { y = Pad(x, p) }""",
-            18,
-            "an open number of pads",
-        ),
-        (
-            """(float[1,3,1,4] x, float[1,1,6,4] c, float[1,1,6,4] s) => (float[1,3,6,4] y)
-            <int64[1] z = {0}, int64[1] h = {2}, int64[1] e = {4}, int64[1] a = {3}>
-            { l = Slice(x, z, h, a) r = Slice(x, h, e, a) n = Neg(r) t = Concat <axis = -1> (n, l)
-              p = Mul(x, c) q = Mul(t, s) y = Add(p, q) }""",
+            "(float[1,2] x, float[3,4] c) => (y) { n=Neg(x) t=Concat<axis=1>(n, x) y=Mul(t, c) }",
             18,
             "of more rows than it turns",
         ),
