@@ -139,7 +139,7 @@ def _elementwise() -> tuple[Any, Feeds]:
 
 
 def _fourier() -> tuple[Any, Feeds]:
-    text = """g (float[32,64,64,1] x) => (float[32,64,33,2] y) <int64 rows = {2}, int64 lines = {1}> {
+    text = """g (float[32,64,64,1] x) => (float[32,64,33,2] y) <int64 rows={2}, int64 lines={1}> {
         a = DFT<onesided=1>(x, , rows)  b = DFT(a, , lines)  y = DFT<inverse=1>(b, , lines) }"""
     return _model(text, {"x": _numbers(32, 64, 64, 1)})
 
