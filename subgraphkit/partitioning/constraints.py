@@ -249,14 +249,39 @@ def _kept_for_size(claim: Claim, bound: BoundModel) -> Mapping[int, Refusal]:
 
 
 def _kept_for_nan(claim: Claim, graph: BoundModel) -> Mapping[int, Refusal]:
-    """Return the nodes that a property must not have under the setting ``nan_policy``."""
-    losing = claim.backend.traits.loses_nan
-    if not losing or graph.settings.nan_policy not in _KEEPING:
-        return {}
-    return {
-        node: Refusal("nan", f"{op} makes a number of NaN on {claim.backend.name!r}")
-        for node, op in nodes_that_lose_nan(graph, range(len(graph.table.op_types)), losing)
-    }
+    """Return the nodes that lose NaN and must not: as ``nan_policy`` says, or IsNaN looks at it."""
+    losing, name = claim.backend.traits.loses_nan, claim.backend.name
+    nodes: Iterable[int] = range(len(graph.table.op_types)) if losing else ()
+    told = "{} makes a number of NaN on {!r}"
+    if graph.settings.nan_policy not in _KEEPING:
+        nodes, told = sorted(_before_isnan(graph) if losing else ()), f"{told}; IsNaN asks later"
+    found = nodes_that_lose_nan(graph, nodes, losing)
+    return {node: Refusal("nan", told.format(op, name)) for node, op in found}
+
+
+def _before_isnan(graph: BoundGraph) -> set[int]:
+    """Return the nodes whose values a node IsNaN looks at, however far behind."""
+    asking = (node for node, op in enumerate(graph.table.op_types) if op == "IsNaN")
+    waiting = [node for node in asking if not _finds_masked_rows(Node(graph, node))]
+    found: set[int] = set()
+    while waiting:
+        makers = set(graph.adjacency.predecessors(waiting.pop())) - found
+        found |= makers
+        waiting += makers
+    return found
+
+
+def _finds_masked_rows(node: Node) -> bool:
+    """Say whether NaN is what Softmax makes of a row of which nothing is left by a mask.
+
+    That is how attention is exported from PyTorch: ``Where(IsNaN(weights), 0, weights)``. A row of
+    nothing but negative infinities is NaN everywhere; a single NaN that comes in may be lost.
+    """
+    weights, makes, made_by = node.inputs[0], node.outputs[0], node.producer(0)
+    if made_by is None or made_by.op_type != "Softmax" or node.graph.is_output(makes):
+        return False
+    readers = ((reader.op_type, *reader.inputs[::2]) for reader in node.consumers())
+    return all(one == ("Where", makes, weights) for one in readers)
 
 
 def nodes_that_lose_nan(

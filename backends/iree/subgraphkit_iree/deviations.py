@@ -18,7 +18,6 @@ from subgraphkit_iree.windows import (
     frames_problem,
     largest_problem,
     padded_before,
-    planes_problem,
     window_problem,
 )
 
@@ -29,7 +28,7 @@ LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 def deviation(node: sk.Node) -> str:
     """Return why a node that IREE takes is not to be given to it; an empty text if it is."""
     rule = _RULES.get(node.op_type)
-    return (rule(node) if rule else "") or _open_repeats(node)
+    return (rule(node) if rule else _ALWAYS.get(node.op_type, "")) or _open_repeats(node)
 
 
 _REPEATING: Final = frozenset(
@@ -211,11 +210,8 @@ def _matrix_stacks(node: sk.Node) -> str:
 
 def _hardmax(node: sk.Node) -> str:
     is_last = node.attribute("axis", 1) == len(node.shape(0) or ()) - 1
-    return "" if is_last or node.opset >= _OF_ONE_AXIS else "the largest of several axes together"
-
-
-_OF_ONE_AXIS: Final = 13
-"""The operator set from which on Hardmax goes along one axis."""
+    along_one = node.opset >= 13  # noqa: PLR2004 (from here on it goes along one axis)
+    return "" if is_last or along_one else "the largest of several axes together"
 
 
 def _unsigned_bytes(node: sk.Node) -> str:
@@ -269,10 +265,6 @@ def _last_index(node: sk.Node) -> str:
     return "the last of equals along an open size, from the end of another" if is_open else ""
 
 
-def _always(reason: str) -> Callable[[sk.Node], str]:
-    return lambda _: reason
-
-
 def _split(node: sk.Node) -> str:
     several = len(set(node.attribute("split") or (0,))) > 1
     return "parts of several sizes, which IREE makes alike" if several else size_problem(node)
@@ -282,41 +274,44 @@ def _shortened(node: sk.Node) -> str:
     return "float64, in part rounded to float32" if node.dtype().label == "float64" else ""
 
 
+_ALWAYS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("Acosh", "Asinh", "Cosh", "Sinh"), "it overflows before its result does"),
+    "Atanh": "digits of small numbers are lost",
+    "CenterCropPad": "it crops by padding with less than nothing",
+    **dict.fromkeys(("Cos", "Sin", "Tan"), "it gets angles above some hundreds wrong"),
+    "Det": "it makes NaN of matrices that want rows exchanged",
+    "GridSample": "it reads what is beyond the edge",
+    "LpNormalization": "it makes NaN of a row of zeros",
+    "LpPool": "it takes the strides of one axis for another",
+    "NegativeLogLikelihoodLoss": "it does not look whether labels are in range",
+    "NonMaxSuppression": "it keeps boxes whose scores are too low",
+    "ReverseSequence": "it cannot be compiled",
+    "SoftmaxCrossEntropyLoss": "it does not look whether labels are in range",
+    "TfIdfVectorizer": "it counts nothing",
+}
+_OPEN_PLANES: Final = "planes of open size, of which what is summed behind is wrong"
+
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     **dict.fromkeys(("HardSwish", "LayerNormalization"), _shortened),
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), index_problem),
     **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), scatter_problem),
-    **dict.fromkeys(
-        ("Cos", "Sin", "Tan"),
-        _always("angles above some hundreds come out wrong, and large ones as infinity"),
-    ),
-    **dict.fromkeys(
-        ("Acosh", "Asinh", "Cosh", "Sinh"), _always("it overflows before its result does")
-    ),
-    "Atanh": _always("digits of small numbers are lost"),
     **dict.fromkeys(("ArgMax", "ArgMin"), _last_index),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
-    **dict.fromkeys(
-        ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"),
-        _always("it does not look whether labels are in range, and reads what is there"),
-    ),
     **dict.fromkeys(("ConstantOfShape", "Range", "Tile"), size_problem),
     "Split": _split,
     **dict.fromkeys(("Div", "Mod"), _zero_divisors),
     **dict.fromkeys(_WITH_AXES, _axes),
+    "ReduceL1": lambda n: _unsigned(n) or _axes(n),
     "ReduceL2": lambda n: _shortened(n) or _axes(n),
     **dict.fromkeys(("Abs", "Clip", "PRelu"), _unsigned),
     "AveragePool": average_problem,
     "BatchNormalization": _ignoring("training_mode", 0),
     "BitShift": _wide_shifts,
-    "CenterCropPad": _always("it crops by padding with less than nothing"),
     "Conv": lambda n: "open filters" if not are_fixed(n, 1) else window_problem(n),
     "ConvTranspose": padded_before,
-    "Det": _always("it makes NaN of matrices that want rows exchanged"),
     "Dropout": _training,
     "Hardmax": _hardmax,
     "Gelu": _ignoring("approximate", "none"),
-    "GridSample": _always("it reads what is beyond the edge"),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
     "MaxPool": lambda n: _unsigned(n) or largest_problem(n),
     "Pad": _open_pads,
@@ -326,19 +321,13 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         "a bias, which IREE scales otherwise" if any(n.inputs[8:]) else window_problem(n, 3)
     ),
     "QuantizeLinear": lambda n: "quotients of 16 bits" if "16" in n.dtype().label else "",
-    "NonZero": lambda n: (
-        "" if is_fed(n, 0) else "constants, of which IREE takes all for other than 0"
-    ),
-    "NonMaxSuppression": _always("it keeps boxes whose scores are too low"),
+    "NonZero": lambda n: "" if is_fed(n, 0) else "constants, all of which it takes for not 0",
     "Reshape": _reshape,
     "Resize": _rounded_sizes,
-    "ReverseSequence": _always("it cannot be compiled"),
     "MatMulInteger": _unsigned_bytes,
-    "Gemm": lambda n: (
-        "" if are_fixed(n, 2) and not _has_none(n) else "an open summand, or factors of nothing"
-    ),
+    "Gemm": lambda n: "" if are_fixed(n, 2) and not _has_none(n) else "an open summand, or nothing",
     "Einsum": _einsum,
-    "InstanceNormalization": planes_problem,
+    "InstanceNormalization": lambda n: "" if are_fixed(n, first=2) else _OPEN_PLANES,
     "LRN": lambda n: "" if are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
     "STFT": frames_problem,
@@ -349,8 +338,5 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
         if n.attribute("mode", "nearest") != "nearest"
         else _rounded_sizes(n)
     ),
-    "LpPool": _always("it takes the strides of one axis for another"),
-    "LpNormalization": _always("it makes NaN of a row of zeros"),
-    "TfIdfVectorizer": _always("it counts nothing"),
     "Pow": _power,
 }

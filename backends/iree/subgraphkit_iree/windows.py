@@ -5,9 +5,9 @@ import subgraphkit as sk
 _CHANNELS = 2
 
 
-def are_fixed(node: sk.Node, place: int = 0) -> bool:
-    """Say whether all sizes of an input are known."""
-    return all(isinstance(size, int) for size in node.shape(place) or ())
+def are_fixed(node: sk.Node, place: int = 0, first: int = 0) -> bool:
+    """Say whether all sizes of an input are known, from an axis on."""
+    return all(isinstance(size, int) for size in (node.shape(place) or ())[first:])
 
 
 def average_problem(node: sk.Node) -> str:
@@ -39,7 +39,7 @@ def window_problem(node: sk.Node, filters: int = 1) -> str:
     pads = node.attribute("pads", None) or (0,) * 2 * len(sizes)
     dilations = node.attribute("dilations", None) or (1,) * len(sizes)
     if "SAME" in node.attribute("auto_pad", ""):
-        is_open = not all(isinstance(size, int) for size in sizes)
+        is_open = not are_fixed(node, first=_CHANNELS)
         return "padding to the same size of an open size, of which it computes none" * is_open
     for axis, (size, taps) in enumerate(zip(sizes, kernel, strict=False)):
         around = pads[axis] + pads[axis + len(sizes)]
@@ -63,12 +63,6 @@ def padded_before(node: sk.Node) -> str:
 
 def _steps(node: sk.Node) -> int:
     return int(max(node.attribute("strides", None) or (1,)))
-
-
-def planes_problem(node: sk.Node) -> str:
-    """Look for planes of open size, which are normalised."""
-    is_fixed = all(isinstance(size, int) for size in (node.shape(0) or ())[2:])
-    return "" if is_fixed else "planes of open size, of which what is summed behind is wrong"
 
 
 def frames_problem(node: sk.Node) -> str:

@@ -109,12 +109,9 @@ _BATCH: Final = 1
 _PLANE: Final = 2
 _HIGH: Final = 2
 _EXPANDED: Final = 27
-_WHOLE: Final = (
-    *("Einsum", "Pow", "ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
-)
-_EMPTY: Final = (
-    *("GlobalLpPool", "GroupNormalization", "LRN", "LayerNormalization", "RMSNormalization"),
-)
+_SUMS: Final = ("L1", "Mean", "Prod", "Sum", "SumSquare")
+_WHOLE: Final = ("Einsum", "Pow", *map("Reduce{}".format, _SUMS))
+_EMPTY: Final = ("GlobalLpPool", "LRN", *map("{}Normalization".format, ("Group", "Layer", "RMS")))
 
 
 def _attention(node: Node) -> str:
@@ -211,10 +208,6 @@ def _sum(node: Node) -> str:
     means = (one and one.op_type == "ReduceMean" for one in map(node.producer, range(2)))
     less = any(mean and len(node.shape(place) or ()) < made for place, mean in enumerate(means))
     return "more axes than the mean has, which a norm that it makes of both loses" if less else ""
-
-
-def _pool(node: Node) -> str:
-    return _window(node) or _empty(node)
 
 
 def _window(node: Node) -> str:
@@ -325,7 +318,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "BatchNormalization": _training,
     **dict.fromkeys(_EMPTY, _empty),
     **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), lambda n: _window(n) or _empty(n)),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Clip": _clip,
     "Conv": _window,
@@ -333,9 +326,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "ConvTranspose": _stated_size,
     "DequantizeLinear": _dequantize,
     "Div": _division,
-    **dict.fromkeys(
-        ("GRU", "LSTM"), lambda node: _SINGLE if node.dtype(0) is DataType.DOUBLE else ""
-    ),
+    **dict.fromkeys(("GRU", "LSTM"), lambda n: _SINGLE if n.dtype() is DataType.DOUBLE else ""),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
     "Loop": _loop,

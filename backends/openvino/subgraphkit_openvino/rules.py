@@ -4,7 +4,7 @@ Each rule was found by comparing with ONNX's own test cases or with the referenc
 and says what would be wrong.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -56,8 +56,8 @@ def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refus
 
     ``numbers``: The whole numbers in it; None if 64-bit numbers may be computed in 32 bits.
     """
-    watched, turned = _before_isnan(graph), turned_products(graph)
-    rules: list[Callable[[Node], Refusal | None]] = [_types, _operator, lambda n: _nan(n, watched)]
+    turned = turned_products(graph)
+    rules: list[Callable[[Node], Refusal | None]] = [_types, _operator]
     rules.append(lambda n: _PACKED_ONCE if n.id in turned else None)
     if numbers is not None:
         rules += [_doubles, numbers.refusal]
@@ -303,45 +303,6 @@ def _is_read(node: Node, value: str) -> bool:
     return node.graph.is_output(value) or any(value in (*n.inputs, *n.captures) for n in readers)
 
 
-def _before_isnan(graph: BoundGraph) -> set[int]:
-    """Return the nodes whose values a node IsNaN looks at, however far behind."""
-    waiting = [
-        node
-        for node, op in enumerate(graph.table.op_types)
-        if op == "IsNaN" and not _finds_masked_rows(graph.nodes[node])
-    ]
-    found: set[int] = set()
-    while waiting:
-        makers = set(graph.adjacency.predecessors(waiting.pop())) - found
-        found |= makers
-        waiting += makers
-    return found
-
-
-def _finds_masked_rows(node: Node) -> bool:
-    """Say whether NaN is what Softmax makes of a row of which nothing is left by a mask.
-
-    That is how attention is exported from PyTorch: ``Where(IsNaN(weights), 0, weights)``. A row of
-    nothing but negative infinities is NaN in OpenVINO too; a single NaN that comes in is not.
-    """
-    weights, makes, made_by = node.inputs[0], node.outputs[0], node.producer(0)
-    return (
-        made_by is not None
-        and made_by.op_type == "Softmax"
-        and not node.graph.is_output(makes)
-        and all(
-            reader.op_type == "Where" and reader.inputs[0] == makes and reader.inputs[2] == weights
-            for reader in node.consumers()
-        )
-    )
-
-
-def _nan(node: Node, watched: Iterable[int]) -> Refusal | None:
-    if node.op_type not in LOSES_NAN or node.id not in watched:
-        return None
-    return Refusal("op_unsupported", "the graph asks for NaN later, which OpenVINO loses here")
-
-
 _LOSES_INFINITY: Final = frozenset({"ReduceMax", "ReduceMin"})
 _FLOATS: Final = frozenset(
     {DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE, DataType.UNDEFINED}
@@ -384,6 +345,6 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Squeeze": _fed_axes,
     "TopK": _top_k,
     "Unique": _unique,
-    "com.microsoft::FusedGemm": _fused_gemm,
+    "com.microsoft::FusedGemm": lambda node: _fused_gemm(node) or USES["Gemm"](node),
 }
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

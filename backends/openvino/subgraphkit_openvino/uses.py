@@ -52,9 +52,7 @@ def _compress(node: Node) -> str:
     """Refuse what keeps nothing, for certain: the process ends."""
     condition = node.constant(1)
     is_empty = 0 in (node.shape(1) or ()) or (condition is not None and not condition.any())
-    return (
-        "a condition that keeps nothing, over which OpenVINO ends the process" if is_empty else ""
-    )
+    return "a condition that keeps nothing, which ends the process" if is_empty else ""
 
 
 def _turned_halves(node: Node) -> str:
@@ -376,13 +374,11 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "Gemm": lambda node: _gemm(node) or other_steps(node),
     "GlobalMaxPool": _quantised_maxima,
     "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
-    "IsInf": lambda n: (
-        "" if n.shape(0) == () or is_fixed(n) else "open sizes, in which OpenVINO finds no infinity"
-    ),
+    "IsInf": lambda n: "" if n.shape(0) == () or is_fixed(n) else "open sizes, where it finds none",
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
-    **dict.fromkeys(("FusedGemm", "Gather"), other_steps),
+    "Gather": other_steps,
     "MatMul": lambda node: _turned_columns(node) or other_steps(node),
     "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
     **dict.fromkeys(_RECURRENT, _recurrent),

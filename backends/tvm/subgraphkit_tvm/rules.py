@@ -24,7 +24,7 @@ _SORTED: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.INT32, Dat
 def judge_by_rule(node: Node) -> Refusal | None:
     """Return why a node that the importer would take is refused all the same, or None."""
     rule = _RULES.get(node.op_type)
-    text = rule(node) if rule is not None else ""
+    text = rule(node) if rule is not None else _ALWAYS.get(node.op_type, "")
     return Refusal("attribute", f"{node.op_type}: {text}") if text else None
 
 
@@ -108,10 +108,6 @@ def _pad(node: Node) -> str:
     return "TVM repeats what it cuts off, or what lies beyond" if wrong.any() else ""
 
 
-def _always(text: str) -> _Rule:
-    return lambda _: text
-
-
 def _grid_sample(node: Node) -> str:
     if node.dtype() is not DataType.FLOAT:
         return "TVM computes places in float32 whatever the type"
@@ -135,49 +131,41 @@ def _shrink(node: Node) -> str:
     return "" if _is_float(node) else "TVM clips integers where ONNX wraps them around"
 
 
+_ALWAYS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("ArgMax", "ArgMin"), "TVM answers -1 where no number is better than any"),
+    **dict.fromkeys(("Cosh", "Sinh"), _NO_INTRINSIC),
+    **dict.fromkeys(("EyeLike", "Shape", "Size"), "TVM hands out the same memory in every run"),
+    "LpPool": "TVM divides by what a window has inside",
+    "MeanVarianceNormalization": "TVM loses digits in a difference of squares",
+    "RoiAlign": "TVM answers what memory holds for a region without a size",
+    "ThresholdedRelu": "TVM multiplies what is below by 0, which is NaN of infinities",
+}
 _SQUARES: Final = ("L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 
 _RULES: Final[Mapping[str, _Rule]] = {
     **{f"Reduce{name}": _reduction for name in _SQUARES},
     **dict.fromkeys(("AveragePool", "MaxPool"), _pool),
-    **dict.fromkeys(("Cosh", "Sinh"), _always(_NO_INTRINSIC)),
     **dict.fromkeys(("Max", "Min", "ReduceMax", "ReduceMin"), _extreme),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     **dict.fromkeys(
         ("HardSigmoid", "HardSwish"),
         _when(lambda n: n.dtype() is DataType.DOUBLE, "TVM rounds factors to float32"),
     ),
-    **dict.fromkeys(
-        ("ArgMax", "ArgMin"), _always("TVM answers -1 where no number is better than any")
-    ),
-    "BatchNormalization": _when(
-        lambda node: node.attribute("training_mode", 0), "TVM computes inference only"
-    ),
+    "BatchNormalization": _when(lambda n: n.attribute("training_mode", 0), "TVM infers only"),
     "BitShift": _bit_shift,
-    "CastLike": _when(
-        lambda node: node.is_constant(0) or node.is_constant(1), "TVM fails to fold a constant here"
-    ),
+    "CastLike": _when(lambda n: any(map(n.is_constant, (0, 1))), "TVM fails to fold a constant"),
     "Dropout": _dropout,
-    **dict.fromkeys(
-        ("EyeLike", "Shape", "Size"), _always("TVM hands out the same memory in every run")
-    ),
     "Gelu": _when(lambda n: n.dtype() is DataType.FLOAT16, "TVM cancels digits of a half"),
     "GridSample": _grid_sample,
     "IsInf": _when(
         lambda n: not (n.attribute("detect_negative", 1) and n.attribute("detect_positive", 1)),
         "TVM looks for infinities of both signs",
     ),
-    "LpPool": _always("TVM divides by what a window has inside"),
-    "MeanVarianceNormalization": _always("TVM loses digits in a difference of squares"),
     "Mod": _when(_is_float, "TVM's remainder of floats fails for infinities"),
     "Pad": _pad,
     "ReduceMean": _when(lambda node: not _is_float(node), "TVM answers in int64"),
-    "RoiAlign": _always("TVM answers what memory holds for a region without a size"),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
     "Shrink": _shrink,
-    "SpaceToDepth": _when(
-        lambda node: node.attribute("mode", "DCR") != "DCR", "TVM knows the mode DCR only"
-    ),
-    "ThresholdedRelu": _always("TVM multiplies what is below by 0, which is NaN of infinities"),
+    "SpaceToDepth": _when(lambda n: n.attribute("mode", "DCR") != "DCR", "TVM knows DCR only"),
     "TopK": lambda n: "" if n.dtype() in _SORTED else f"TVM does not sort {n.dtype().label}",
 }
