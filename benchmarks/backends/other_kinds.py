@@ -1,11 +1,12 @@
-"""Export networks of kinds that ``architectures.py`` lacks, from PyTorch, with random weights.
+"""Export networks for ``bench_placement.py`` from PyTorch, with random weights, in a minute.
 
 Usage: ``python benchmarks/backends/other_kinds.py [--models A,B]``, with torch, transformers,
-diffusers and onnxscript. They are diffusion, detection, speech, separation of sources, a mixture of
-experts, recommendation, Fourier transforms and a recurrent network. All are in float32 and have
-fixed sizes and batch 1, but for the recommendation. A network lies as ``NAME.onnx`` in the folder
-``other-kinds`` of the cache, where ``bench_placement.py`` finds it; what is there is not made
-again.
+diffusers and onnxscript. Ten are of kinds that ``architectures.py`` lacks: diffusion, detection,
+speech, separation of sources, a mixture of experts, recommendation, Fourier transforms and a
+recurrent network. The others are smaller than those there. All are in float32 and have fixed sizes
+and batch 1, but for the recommendation. The exporter by tracing is used where it can, since what it
+writes has constants as nodes. A network lies as ``NAME.onnx`` in the folder ``other-kinds`` of the
+cache, where ``bench_placement.py`` finds it; what is there is not made again.
 
 Sources: MLPerf's DLRM, Conv-TasNet (Luo and Mesgarani, 2019) and the Fourier neural operator (Li
 and others, 2021) for the shape of the three that no library configures.
@@ -227,6 +228,38 @@ def _wav2vec2() -> Made:
     return Part(network, "last_hidden_state"), torch.randn(1, 16000)
 
 
+def _vision(network: Any, side: int = 224, *names: str) -> Made:
+    return Part(network, *(names or ("last_hidden_state",))), torch.randn(1, 3, side, side)
+
+
+def _language(network: Any, name: str = "logits") -> Made:
+    return Part(network, name), torch.randint(0, 1000, (1, 64))
+
+
+def _efficient_net() -> tf.EfficientNetConfig:
+    return tf.EfficientNetConfig(width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280)
+
+
+def _llama() -> Made:
+    config = tf.LlamaConfig(
+        hidden_size=512,
+        intermediate_size=1408,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        vocab_size=8000,
+        use_cache=False,
+    )
+    return _language(tf.LlamaForCausalLM(config))
+
+
+def _whisper() -> Made:
+    sizes = {"decoder_layers": 1, "decoder_attention_heads": 6, "decoder_ffn_dim": 256}
+    sizes |= {"encoder_layers": 4, "encoder_attention_heads": 6, "encoder_ffn_dim": 1536}
+    encoder = tf.WhisperModel(tf.WhisperConfig(d_model=384, **sizes)).encoder
+    return Part(encoder, "last_hidden_state"), torch.randn(1, 80, 3000)
+
+
 NETWORKS: Final[Mapping[str, Callable[[], Made]]] = {
     "unet": _unet,
     "detr": _detr,
@@ -238,6 +271,23 @@ NETWORKS: Final[Mapping[str, Callable[[], Made]]] = {
     "dlrm": lambda: (Recommendation(), torch.randn(128, 13), torch.randint(0, 1000, (128, 26))),
     "fno": lambda: (FourierOperator(), torch.randn(1, 64, 64, 3)),
     "lstm": lambda: (Recurrent(), torch.randn(1, 40, 120)),
+    "mobilenet_plain": lambda: _vision(tf.MobileNetV2Model(tf.MobileNetV2Config())),
+    "convnext_plain": lambda: _vision(tf.ConvNextModel(tf.ConvNextConfig())),
+    "resnet_plain": lambda: _vision(tf.ResNetModel(tf.ResNetConfig())),
+    "efficientnet_plain": lambda: _vision(tf.EfficientNetModel(_efficient_net())),
+    "segformer_256": lambda: _vision(
+        tf.SegformerForSemanticSegmentation(tf.SegformerConfig()), 256, "logits"
+    ),
+    "vit_6": lambda: _vision(tf.ViTModel(tf.ViTConfig(num_hidden_layers=6))),
+    "swin_plain": lambda: _vision(tf.SwinModel(tf.SwinConfig())),
+    "bert_6": lambda: _language(
+        tf.BertModel(tf.BertConfig(num_hidden_layers=6)), "last_hidden_state"
+    ),
+    "gpt2_4": lambda: _language(
+        tf.GPT2LMHeadModel(tf.GPT2Config(n_layer=4, vocab_size=8000, use_cache=False))
+    ),
+    "llama_6": _llama,
+    "whisper_encoder": _whisper,
 }
 
 
@@ -252,8 +302,15 @@ def main() -> None:
         if not path.is_file():
             torch.manual_seed(SEED)
             network, *fed = NETWORKS[name]()
-            torch.onnx.export(network.eval(), tuple(fed), path, dynamo=True)
+            _export(network.eval(), tuple(fed), path)
         print(f"{name}: {path}", flush=True)
+
+
+def _export(network: Any, fed: tuple[Any, ...], path: Path) -> None:
+    try:
+        torch.onnx.export(network, fed, path, dynamo=False, opset_version=17)
+    except torch.onnx.errors.UnsupportedOperatorError:
+        torch.onnx.export(network, fed, path, dynamo=True)
 
 
 if __name__ == "__main__":

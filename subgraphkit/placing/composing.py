@@ -287,6 +287,9 @@ def _together(
     return gains
 
 
+# One turn excludes nobody; the first comes before the memory is warm.
+_TURNS_OF_WHOLE: Final = 3
+
 # Regions of which some may be given back to float32.
 _MOST_SHORTENED: Final = 8
 
@@ -325,7 +328,8 @@ class ShorterFloats:
             return whole
         text = f"relative error {whole.error:.2g} as a whole, more than {run.max_error:g}"
         run.out[self._label] = text
-        run.take_turns([whole], 0)
+        for at in range(_TURNS_OF_WHOLE):
+            run.take_turns([whole], at)
         whole.close()
         regions = cut_regions(run.bound, run.weights, _MOST_SHORTENED)
         if not self._exact or len(regions) == 1 or whole.median > WORTH * usual:
