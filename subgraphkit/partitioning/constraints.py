@@ -260,9 +260,18 @@ def _kept_for_nan(claim: Claim, graph: BoundModel) -> Mapping[int, Refusal]:
 
 
 def _before_isnan(graph: BoundGraph) -> set[int]:
-    """Return the nodes whose values a node IsNaN looks at, however far behind."""
-    asking = (node for node, op in enumerate(graph.table.op_types) if op == "IsNaN")
-    waiting = [node for node in asking if not _finds_masked_rows(Node(graph, node))]
+    """Return the nodes whose values IsNaN looks at, also in a body, however far behind."""
+    table = graph.table
+    waiting = [
+        place
+        for place, op in enumerate(table.op_types)
+        if (op == "IsNaN" and not _finds_masked_rows(Node(graph, place)))
+        or any(
+            "IsNaN" in one.table.op_types
+            for body in table.bodies.get(place, {}).values()
+            for one in with_bodies(body)
+        )
+    ]
     found: set[int] = set()
     while waiting:
         makers = set(graph.adjacency.predecessors(waiting.pop())) - found
@@ -278,6 +287,8 @@ def _finds_masked_rows(node: Node) -> bool:
     nothing but negative infinities is NaN everywhere; a single NaN that comes in may be lost.
     """
     weights, makes, made_by = node.inputs[0], node.outputs[0], node.producer(0)
+    while made_by is not None and made_by.op_type in {"Cast", "Identity"}:
+        made_by = made_by.producer(0)
     if made_by is None or made_by.op_type != "Softmax" or node.graph.is_output(makes):
         return False
     readers = ((reader.op_type, *reader.inputs[::2]) for reader in node.consumers())

@@ -11,15 +11,9 @@ from typing import Final
 import numpy as np
 
 import subgraphkit as sk
+from subgraphkit_iree import windows
 from subgraphkit_iree.feeding import index_problem, is_fed, scatter_problem, size_problem
-from subgraphkit_iree.windows import (
-    are_fixed,
-    average_problem,
-    frames_problem,
-    largest_problem,
-    padded_before,
-    window_problem,
-)
+from subgraphkit_iree.windows import are_fixed
 
 LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 """Operators that make a number of NaN."""
@@ -289,6 +283,8 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "SoftmaxCrossEntropyLoss": "it does not look whether labels are in range",
     "TfIdfVectorizer": "it counts nothing",
 }
+_SCALED_BIAS: Final = "a bias, which IREE scales otherwise"
+_OWN_COORDINATES: Final = "a mode other than nearest, for which IREE has coordinates of its own"
 _OPEN_PLANES: Final = "planes of open size, of which what is summed behind is wrong"
 
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
@@ -304,39 +300,35 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "ReduceL1": lambda n: _unsigned(n) or _axes(n),
     "ReduceL2": lambda n: _shortened(n) or _axes(n),
     **dict.fromkeys(("Abs", "Clip", "PRelu"), _unsigned),
-    "AveragePool": average_problem,
+    "AveragePool": windows.average_problem,
     "BatchNormalization": _ignoring("training_mode", 0),
     "BitShift": _wide_shifts,
-    "Conv": lambda n: "open filters" if not are_fixed(n, 1) else window_problem(n),
-    "ConvTranspose": padded_before,
+    "Conv": lambda n: "open filters" if not are_fixed(n, 1) else windows.window_problem(n),
+    "ConvTranspose": windows.padded_before,
     "Dropout": _training,
     "Hardmax": _hardmax,
     "Gelu": _ignoring("approximate", "none"),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), _ignoring("mode", "DCR")),
-    "MaxPool": lambda n: _unsigned(n) or largest_problem(n),
+    "MaxPool": lambda n: _unsigned(n) or windows.largest_problem(n),
     "Pad": _open_pads,
     "QLinearMatMul": _matrix_stacks,
-    "ConvInteger": window_problem,
-    "QLinearConv": lambda n: (
-        "a bias, which IREE scales otherwise" if any(n.inputs[8:]) else window_problem(n, 3)
-    ),
+    "ConvInteger": windows.window_problem,
+    "QLinearConv": lambda n: _SCALED_BIAS if any(n.inputs[8:]) else windows.window_problem(n, 3),
     "QuantizeLinear": lambda n: "quotients of 16 bits" if "16" in n.dtype().label else "",
     "NonZero": lambda n: "" if is_fed(n, 0) else "constants, all of which it takes for not 0",
     "Reshape": _reshape,
     "Resize": _rounded_sizes,
     "MatMulInteger": _unsigned_bytes,
-    "Gemm": lambda n: "" if are_fixed(n, 2) and not _has_none(n) else "an open summand, or nothing",
+    "Gemm": lambda n: "" if are_fixed(n, 2) and not _has_none(n) else "an open or empty operand",
     "Einsum": _einsum,
     "InstanceNormalization": lambda n: "" if are_fixed(n, first=2) else _OPEN_PLANES,
     "LRN": lambda n: "" if are_fixed(n) else "sizes that are open, beside which it sums others",
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
-    "STFT": frames_problem,
+    "STFT": windows.frames_problem,
     "Slice": _slice,
     "TopK": _sort_problem,
     "Upsample": lambda n: (
-        "a mode other than nearest, for which IREE has coordinates of its own"
-        if n.attribute("mode", "nearest") != "nearest"
-        else _rounded_sizes(n)
+        _OWN_COORDINATES if n.attribute("mode", "") == "linear" else _rounded_sizes(n)
     ),
     "Pow": _power,
 }

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit_iree import IreeBackend, claims
 from subgraphkit_iree.compiler import Compiler, CompilerEndedError, the_compiler
+from tests.scripts import run_child
 
 found = IreeBackend.probe()
 pytestmark = pytest.mark.skipif(not found.available, reason="; ".join(found.problems))
@@ -54,10 +54,8 @@ def expected(fed, weights=WEIGHTS):
 
 def test_a_command_ends_without_a_complaint_of_what_it_left(tmp_path):
     onnx.save(model(), tmp_path / "layers.onnx")
-    command = [sys.executable, "-m", "subgraphkit", "run", "layers.onnx", "--symbol", "N=2"]
-    command += ["--backend", "iree"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "leaked" not in done.stderr
+    words = [sys.executable, "-m", "subgraphkit", "run", "layers.onnx", "--symbol", "N=2"]
+    assert "leaked" not in run_child([*words, "--backend", "iree"], cwd=tmp_path).stderr
 
 
 def test_open_dimensions_and_new_weights_need_one_compilation(tmp_path):

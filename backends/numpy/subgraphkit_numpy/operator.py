@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from copy import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,6 @@ from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import Chains, compile_graph, failing_nodes
 from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
-
-# The GNU library returns free memory to the system, and each run asks for it anew, until it has
-# seen a block freed that is as large as this. It doubled the time of a network of transforms.
-_block = np.empty((1 << 25) - (1 << 16), np.uint8)
-del _block
 
 
 class NumpyOperator(SubgraphOperator):
@@ -52,6 +48,7 @@ class NumpyOperator(SubgraphOperator):
         chains: Chains,
         growth: list[int],
     ) -> None:
+        _keep_freed_memory()
         self._context = _context(context.threads)
         self._subgraph = subgraph
         surroundings = copy_context()
@@ -131,6 +128,16 @@ class NumpyOperator(SubgraphOperator):
         if is_refused or isinstance(error, IndexError | ValueError):
             failure.fault = "caller"
         return failure
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Keep up to 64 MiB that a run frees with the process, for the next one.
+
+    The GNU library returns free memory to the system, until it has seen a block freed that is as
+    large as this. To ask for it anew doubled the time of a network of transforms.
+    """
+    np.empty((1 << 25) - (1 << 16), np.uint8)
 
 
 def _context(threads: int | None) -> Context:

@@ -8,6 +8,7 @@ end at once, the library frees it twice. So no region is released while a thread
 """
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,6 @@ from subgraphkit_onednn.library import DnnlLibrary
 _T = TypeVar("_T")
 
 
-_GUARD: Final = RLock()
 _ENDED: Final = deque[tuple[int, float]](maxlen=256)
 """Threads that ran something, and when they ended for Python: the system ends them after that."""
 _LONGEST: Final = 0.5
@@ -36,14 +36,17 @@ class _Mark:
 
     def __del__(self) -> None:
         """Say that the thread ends, unless the interpreter does."""
-        if _GUARD is not None:
-            with _GUARD:
+        if _Process is not None:
+            with _Process.guard:
                 _ENDED.append((self._thread, monotonic()))
 
 
 def release(destroy: Callable[[Any], object], pointer: Any) -> None:
     """Destroy what threads ran, when those that end have ended."""
-    with _GUARD:
+    if _Process is None or sys.is_finalizing():  # there are no other threads any more
+        destroy(pointer)
+        return
+    with _Process.guard:
         while _ENDED:
             thread, since = _ENDED.popleft()
             alive = Path(f"/proc/self/task/{thread}")
@@ -57,10 +60,13 @@ class _Process:
 
     has_computed = False
     was_forked = False
+    guard = RLock()
 
     @classmethod
     def note_fork(cls) -> None:
-        cls.was_forked = cls.has_computed
+        cls.was_forked, cls.guard = cls.has_computed, RLock()  # a lost thread may hold the old one
+        _MARKS.__dict__.clear()
+        _ENDED.clear()
 
 
 if hasattr(os, "register_at_fork"):

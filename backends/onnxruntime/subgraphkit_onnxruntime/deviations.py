@@ -108,6 +108,7 @@ FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool
 _BATCH: Final = 1
 _PLANE: Final = 2
 _HIGH: Final = 2
+_SHORT: Final = {"bfloat16", "bool", "float16"}
 _EXPANDED: Final = 27
 _SUMS: Final = ("L1", "Mean", "Prod", "Sum", "SumSquare")
 _WHOLE: Final = ("Einsum", "Pow", *map("Reduce{}".format, _SUMS))
@@ -124,11 +125,6 @@ def _attention(node: Node) -> str:
     if node.attribute("is_causal", 0) and _has(node.outputs, 3):
         return "scores hidden by is_causal are handed out as finite numbers"
     return ""
-
-
-def _training(node: Node) -> str:
-    told = "running means and variances are written over what was fed"
-    return told if node.attribute("training_mode", 0) else ""
 
 
 def _cast(node: Node) -> str:
@@ -152,9 +148,19 @@ def _dequantize(node: Node) -> str:
     if not is_stored and _is_unsigned_to_it(node, node.inputs[0]):
         return _NO_ZERO_POINT
     told = "scales along an axis of what is computed, which the operators it fuses do not take"
+    if not is_stored:
+        return told if _is_vector(node, 1) else ""
     is_last = (node.attribute("axis", 1) + 1) % len(node.shape(0) or (1,)) == 0
-    summed = any(one.op_type == ("MatMul", "Transpose")[is_last] for one in node.consumers())
-    return told if _is_vector(node, 1) and (summed or not is_stored) else ""
+    turns = [one for one in node.consumers() if one.op_type == "Transpose"]
+    readers = (one for turn in turns for one in turn.consumers()) if is_last else node.consumers()
+    products = [one for one in readers if one.op_type == "MatMul" and _is_of_dequantized(one)]
+    summed = products and _is_vector(node, 1) and not node.attribute("block_size", 0)
+    return "scales of the rows that a product of two dequantized factors adds up" if summed else ""
+
+
+def _is_of_dequantized(product: Node) -> bool:
+    makers = [maker and maker.op_type for maker in map(product.producer, (0, 1))]
+    return {*makers} <= {"DequantizeLinear", "Transpose"}
 
 
 def is_fed_sum(node: Node) -> bool:
@@ -164,12 +170,10 @@ def is_fed_sum(node: Node) -> bool:
 
 
 def _int64_through_double(node: Node) -> str:
-    if node.dtype(0).label == "int64" and not is_fed_sum(node):
-        return BEYOND_DOUBLES
-    return ""
+    return BEYOND_DOUBLES if node.dtype(0).label == "int64" and not is_fed_sum(node) else ""
 
 
-def _softmax(node: Node) -> str:
+def _behind_last(node: Node) -> str:
     is_behind = node.attribute("axis", 1) == len(node.shape(0) or ())
     return "an axis behind the last is an error" if is_behind else ""
 
@@ -185,6 +189,7 @@ def _is_unsigned_to_it(node: Node, value: str) -> bool:
     return not _has(node.inputs, 2) and node.graph.dtype(value) is not DataType.UINT8
 
 
+_WRITTEN_OVER: Final = "running means and variances are written over what was fed"
 BEYOND_DOUBLES: Final = "int64 is computed in double precision, which rounds beyond 2^53"
 _PLACED: Final = "indices are taken to be those of the default output shape"
 _WIDENED: Final = "places of another type than the elements, which it widens before it computes"
@@ -207,7 +212,7 @@ def _sum(node: Node) -> str:
     made = len(node.graph.shape(node.outputs[0]) or ())
     means = (one and one.op_type == "ReduceMean" for one in map(node.producer, range(2)))
     less = any(mean and len(node.shape(place) or ()) < made for place, mean in enumerate(means))
-    return "more axes than the mean has, which a norm that it makes of both loses" if less else ""
+    return "a mean of fewer axes, which it joins to a norm that drops the others" if less else ""
 
 
 def _window(node: Node) -> str:
@@ -236,10 +241,9 @@ def _stated_size(node: Node) -> str:
 
 
 def _reduce_bool(node: Node) -> str:
-    shape = node.shape(0)
-    if node.dtype(0).label == "bool" and (shape is None or 0 in shape):
-        return "booleans cannot be reduced over nothing"
-    return ""
+    shape = (0,) if node.shape(0) is None else node.shape(0) or ()
+    is_bare = node.dtype(0).label == "bool" and 0 in shape
+    return "booleans cannot be reduced over nothing" if is_bare else ""
 
 
 def _scan(node: Node) -> str:
@@ -265,10 +269,8 @@ def _loop(node: Node) -> str:
 
 def _scatter(node: Node) -> str:
     label = node.dtype(0).label
-    reduces = node.attribute("reduction", "none") != "none"
-    if reduces and label in {"bfloat16", "bool", "float16"}:
-        return f"{label} is not reduced, and a run fails"
-    return ""
+    fails = node.attribute("reduction", "none") != "none" and label in _SHORT
+    return f"{label} is not reduced, and a run fails" if fails else ""
 
 
 def _division(node: Node) -> str:
@@ -315,7 +317,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Add": _sum,
     **dict.fromkeys(_WHOLE, _int64_through_double),
     "Attention": _attention,
-    "BatchNormalization": _training,
+    "BatchNormalization": lambda n: _WRITTEN_OVER if n.attribute("training_mode", 0) else "",
     **dict.fromkeys(_EMPTY, _empty),
     **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), lambda n: _window(n) or _empty(n)),
@@ -343,6 +345,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Slice": _slice,
     "STFT": _stft,
     "Upsample": cut_fractions,
-    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _behind_last),
     "SplitToSequence": _split_to_sequence,
 }

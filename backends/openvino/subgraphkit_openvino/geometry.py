@@ -138,11 +138,11 @@ def other_steps(node: Node) -> str:
     before, turned = node.producer(int(not is_looked_up)), node.attribute("transB", is_looked_up)
     is_moved = before is not None and before.op_type in {"Reshape", "Transpose"}
     maker = before.producer(0) if before is not None and is_moved else before
-    if maker is None or maker.op_type != "DequantizeLinear" or not maker.is_constant(0):
+    if maker is None or maker.op_type != "DequantizeLinear" or maker.attribute("block_size", 0):
         return ""
     rank, is_one = len(maker.shape(0) or (1,)), maker.shape(1) in {(), (1,)}
     is_along = (maker.attribute("axis", 1) % rank > 0) is (bool(turned) is not is_moved)
     is_other = is_along and not is_one and (is_looked_up or rank == _CHANNELS)
     reshapes = before is not None and before.op_type == "Reshape"
     told = "few bits with steps along another axis or of another shape, which OpenVINO mixes up"
-    return told if is_other or reshapes else ""
+    return told if maker.is_constant(0) and (is_other or reshapes) else ""

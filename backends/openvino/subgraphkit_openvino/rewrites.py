@@ -232,7 +232,8 @@ def _mixed_parts(op: Any) -> Sequence[Any]:
     if all(one.get_node().get_type_name() not in _PARTING for one in parts):
         return ()
     is_whole = len(parts) == len(makers) and parts == parts[0].get_node().outputs()
-    return () if is_whole and op.get_attributes()["axis"] == 1 else op.inputs()
+    axis = op.get_attributes()["axis"] % len(op.get_output_partial_shape(0))
+    return () if is_whole and axis == 1 else op.inputs()
 
 
 def _part(ends: Iterable[Any]) -> None:

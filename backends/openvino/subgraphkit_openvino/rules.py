@@ -107,16 +107,14 @@ def _empty(node: Node) -> Refusal | None:
     """Refuse tensors without elements; maxima over none are wrong, and nothing is gained."""
     read = {"Concat": 0, "Einsum": len(node.inputs)}.get(node.op_type, 1)
     data = (*node.inputs[:read], *node.outputs)
-    if any(0 in (node.graph.shape(name) or ()) for name in data if name):
-        return Refusal("shape", "tensors without elements are left to others")
-    return None
+    is_empty = any(0 in (node.graph.shape(name) or ()) for name in data if name)
+    return Refusal("shape", "tensors without elements are left to others") if is_empty else None
 
 
 def _doubles(node: Node) -> Refusal | None:
-    names = filter(None, (*node.inputs, *node.outputs))
-    if any(node.graph.dtype(name) is DataType.DOUBLE for name in names):
-        return Refusal("dtype", "float64, which OpenVINO computes in float32")
-    return None
+    kinds = (node.graph.dtype(name) for name in (*node.inputs, *node.outputs) if name)
+    told = "float64, which OpenVINO computes in float32"
+    return Refusal("dtype", told) if DataType.DOUBLE in kinds else None
 
 
 def _operator(node: Node) -> Refusal | None:

@@ -212,10 +212,10 @@ def _logarithm(node: Node) -> str:
 def _dequantize(node: Node) -> str:
     if node.attribute("block_size", 0) and not is_fixed(node):
         return "blocks along an open size, with which OpenVINO fails to run"
-    maker = None if node.shape(1) in {(), (1,)} else node.producer(0)
-    made = maker.attribute("axis", 1) if maker and maker.op_type == "QuantizeLinear" else None
-    if made not in {None, node.attribute("axis", 1)}:
-        return "scales of another axis than those of what quantised it, which OpenVINO takes"
+    maker, rank = node.producer(0), len(node.shape(0) or (1,))
+    is_made = node.shape(1) not in {(), (1,)} and maker and maker.op_type == "QuantizeLinear"
+    if maker and is_made and (maker.attribute("axis", 1) - node.attribute("axis", 1)) % rank:
+        return "scales of another axis than QuantizeLinear has, whose axis OpenVINO takes"
     return _fed_steps(node, 0)
 
 
@@ -296,7 +296,7 @@ def _reshape(node: Node) -> str:
     while maker is not None and maker.op_type in {"Cast", "Dropout", "Identity"}:
         maker = maker.producer(0)
     drops = maker is not None and not maker.attribute("keepdims", 1)
-    if drops and len(read) == len(made) and 1 in made:
+    if drops and len(read) == len(made) and read != made and 1 in made:
         return "a reduction laid out with a size of 1, which OpenVINO leaves as it was"
     is_plane = len(read) == _CORNERS and all(isinstance(size, int) for size in read[1:])
     if not is_plane or len(made) < _CORNERS or isinstance(made[1], int):

@@ -17,6 +17,7 @@ _Rule = Callable[[Node], str]
 """Says in a sentence what TVM does otherwise; nothing if the node is all right."""
 
 _FLOATS: Final = frozenset({DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE})
+_INFERENCE: Final = "TVM computes inference only"
 _NO_INTRINSIC: Final = "TVM's LLVM code has no such function"
 _SORTED: Final = frozenset({DataType.FLOAT, DataType.DOUBLE, DataType.INT32, DataType.INT64})
 
@@ -45,9 +46,10 @@ def _bit_shift(node: Node) -> str:
 def _dropout(node: Node) -> str:
     given = node.constant(2)
     trains = any(node.inputs[2:]) and (given is None or given.any())
-    return "TVM computes inference only" if trains else ""
+    return _INFERENCE if trains else ""
 
 
+_of_doubles = _when(lambda n: n.dtype() is DataType.DOUBLE, "TVM rounds factors to float32")
 # of infinities alone it makes that number
 _extreme = _when(_is_float, "TVM starts from the largest finite number")
 
@@ -100,6 +102,8 @@ def _pad(node: Node) -> str:
     if pads is None or mode not in {"reflect", "wrap"}:
         return ""
     axes = node.constant(3) if any(node.inputs[3:]) else None
+    if axes is None and any(node.inputs[3:]):
+        return "TVM knows no axes that are fed"
     widths: Any = np.reshape(pads, (2, -1))
     shape = cast("tuple[int, ...]", node.shape())  # known, as of every value
     sizes = np.take(shape, range(len(shape)) if axes is None else axes)
@@ -147,11 +151,8 @@ _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(("AveragePool", "MaxPool"), _pool),
     **dict.fromkeys(("Max", "Min", "ReduceMax", "ReduceMin"), _extreme),
     **dict.fromkeys(("Resize", "Upsample"), _resize),
-    **dict.fromkeys(
-        ("HardSigmoid", "HardSwish"),
-        _when(lambda n: n.dtype() is DataType.DOUBLE, "TVM rounds factors to float32"),
-    ),
-    "BatchNormalization": _when(lambda n: n.attribute("training_mode", 0), "TVM infers only"),
+    **dict.fromkeys(("HardSigmoid", "HardSwish"), _of_doubles),
+    "BatchNormalization": _when(lambda n: n.attribute("training_mode", 0), _INFERENCE),
     "BitShift": _bit_shift,
     "CastLike": _when(lambda n: any(map(n.is_constant, (0, 1))), "TVM fails to fold a constant"),
     "Dropout": _dropout,

@@ -93,9 +93,9 @@ def _tell(found: Benchmark, report: CommandReport) -> None:
 def _exit_code(found: Benchmark, *, named: bool) -> ExitCode:
     if not found.agrees:
         return ExitCode.CHECK_FAILED
-    for one in found.measured:
-        # nobody asked for a backend that is installed and has no device here
-        if not one.ran and (named or one.code != "SGK104"):
+    for at, one in enumerate(found.measured):
+        # nobody named those behind the first, which is what is configured
+        if not one.ran and (named or not at or one.code != "SGK104"):
             kind = getattr(errors, one.kind, errors.BackendError)
             return exit_code_of(kind)  # of an error that another process has raised
     return ExitCode.OK

@@ -41,9 +41,7 @@ def cast(site: Site) -> Made:
 def cast_like(site: Site) -> Made:
     """Convert to the type of the second input."""
     target = site.dtype(1)
-    if target is None:
-        return reference_kernel(site)
-    return _cast(site, target, drop=1)
+    return reference_kernel(site) if target is None else _cast(site, target, drop=1)
 
 
 def _cast(site: Site, target: np.dtype[Any], drop: int | None = None) -> Made:

@@ -107,6 +107,4 @@ def find(domain: str, op_type: str, opset: int) -> Implementation | None:
 
 def as_kernel(made: Kernel | Callable[..., Any]) -> Kernel:
     """Turn a bare callable into a kernel."""
-    if isinstance(made, Kernel):
-        return made
-    return Kernel(made, takes_out=isinstance(made, np.ufunc))
+    return made if isinstance(made, Kernel) else Kernel(made, takes_out=isinstance(made, np.ufunc))

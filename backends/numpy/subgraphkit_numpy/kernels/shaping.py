@@ -88,9 +88,7 @@ def transpose(site: Site) -> Made:
     perm = site.ints("perm")
     if perm is None:
         return lambda x: x.T
-    if perm == tuple(range(len(perm))):
-        return Same()
-    return lambda x: x.transpose(perm)
+    return Same() if perm == tuple(range(len(perm))) else lambda x: x.transpose(perm)
 
 
 @kernel("Expand", aliases=True)

@@ -11,7 +11,7 @@ from subgraphkit_onednn.lowering.folding import folded_into_convolution
 _FIRST_SOFTMAX_ALONG_AXIS: Final = 13
 _FIRST_INFERENCE_BY_DEFAULT: Final = 7
 _BATCHED: Final = range(2, 6)
-_PRODUCTS: Final = {"Add", "Gemm", "Identity", "MatMul"}
+_PRODUCTS: Final = {"Gemm", "MatMul"}
 
 
 @lowers("BatchNormalization")
@@ -24,9 +24,11 @@ def batch_normalization(draft: GraphDraft, node: Node) -> None:
     require(len(x.dims) in _BATCHED, "rank", f"oneDNN normalizes 2 to 5 axes, not {len(x.dims)}")
     if folded_into_convolution(draft, node, y):
         return
-    maker = node.producer(0)
-    is_joined = maker is not None and maker.op_type in _PRODUCTS and x.dtype != DataType.FLOAT
-    require(not is_joined, "dtype", "behind a product, of which oneDNN reads statistics as float32")
+    makers = [node.producer(0)]
+    makers += [one.producer(at) for one in makers if one and one.op_type == "Add" for at in (0, 1)]
+    is_joined = any(one and one.op_type in _PRODUCTS for one in makers)
+    told = "statistics of few bits behind a product, which oneDNN reads as float32"
+    require(x.dtype == DataType.FLOAT or not is_joined, "dtype", told)
     scale, bias, mean, variance = (draft.value(name) for name in node.inputs[1:5])
     inputs, epsilon = [x, scale, bias, mean, variance], float(node.attribute("epsilon", 1e-5))
     draft.add("batch_norm_inference", inputs, y, epsilon=epsilon, data_format="NCX")
