@@ -294,7 +294,7 @@ def test_bfloat16_is_not_normalized_right_behind_a_product(monkeypatch):
     ]
     fed = {"x": [5, 4], "w": [4, 5], "s": [5]}
     assert refusals(make_model(nodes, fed, ["y"], dtype=BFLOAT16)) == [
-        "dtype: behind a product, of which oneDNN reads statistics as float32"
+        "dtype: statistics of few bits behind a product, which oneDNN reads as float32"
     ]
 
 
