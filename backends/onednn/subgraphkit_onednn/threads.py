@@ -36,7 +36,7 @@ class _Mark:
 
     def __del__(self) -> None:
         """Say that the thread ends, unless the interpreter does."""
-        if _Process is not None:
+        if _Process is not None and not sys.is_finalizing():
             with _Process.guard:
                 _ENDED.append((self._thread, monotonic()))
 
