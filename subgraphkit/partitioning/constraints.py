@@ -261,17 +261,11 @@ def _kept_for_nan(claim: Claim, graph: BoundModel) -> Mapping[int, Refusal]:
 
 def _before_isnan(graph: BoundGraph) -> set[int]:
     """Return the nodes whose values IsNaN looks at, also in a body, however far behind."""
-    table = graph.table
-    waiting = [
-        place
-        for place, op in enumerate(table.op_types)
-        if (op == "IsNaN" and not _finds_masked_rows(Node(graph, place)))
-        or any(
-            "IsNaN" in one.table.op_types
-            for body in table.bodies.get(place, {}).values()
-            for one in with_bodies(body)
-        )
-    ]
+    asking = (place for place, op in enumerate(graph.table.op_types) if op == "IsNaN")
+    waiting = [place for place in asking if not _finds_masked_rows(Node(graph, place))]
+    for place, bodies in graph.table.bodies.items():
+        inner = (one.table.op_types for body in bodies.values() for one in with_bodies(body))
+        waiting += [place] if any("IsNaN" in names for names in inner) else []
     found: set[int] = set()
     while waiting:
         makers = set(graph.adjacency.predecessors(waiting.pop())) - found
