@@ -164,8 +164,7 @@ def _models() -> dict[str, Callable[[], Model]]:
         name: lambda name=name: Model(find_export(name), seeded_feeds(name)) for name in _exported()
     }
     kinds = {
-        path.stem: lambda path=path: Model(path, random_feeds(bind(path)))
-        for path in sorted((cache_folder() / "other-kinds").glob("*.onnx"))
+        path.stem: lambda path=path: Model(path, random_feeds(bind(path))) for path in _kinds()
     }
     lights = {f"light_{name}": lambda name=name: _light(name) for name in light.LIGHT_MODELS}
     reals = {name: lambda name=name: _real(name) for name in REAL}
@@ -174,6 +173,10 @@ def _models() -> dict[str, Callable[[], Model]]:
         for name, (made, feeds) in DIVIDED.items()
     }
     return {**exports, **kinds, **lights, **reals, **divided}
+
+
+def _kinds() -> list[Path]:
+    return sorted((cache_folder() / "other-kinds").glob("*.onnx"))
 
 
 def _exported() -> Iterator[str]:
@@ -185,7 +188,7 @@ def _exported() -> Iterator[str]:
 
 GROUPS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "exports": lambda: list(ARCHITECTURES),
-    "kinds": lambda: [path.stem for path in (cache_folder() / "other-kinds").glob("*.onnx")],
+    "kinds": lambda: [path.stem for path in _kinds()],
     "light": lambda: [f"light_{name}" for name in light.LIGHT_MODELS],
     "real": lambda: list(REAL),
     "divided": lambda: list(DIVIDED),
