@@ -22,6 +22,7 @@ from .hookspecs import RunEvent as RunEvent
 from .hookspecs import StepEvent as StepEvent
 from .hookspecs import hookimpl as hookimpl
 from .hookspecs import hookspec as hookspec
+from .installed import installed_versions as installed_versions
 from .interruption import Interrupted as Interrupted
 from .interruption import interrupted_here as interrupted_here
 from .interruption import interruptible as interruptible
@@ -58,6 +59,7 @@ from .property import SubgraphProperty as SubgraphProperty
 from .refusal import Answer as Answer
 from .refusal import Refusal as Refusal
 from .refusal import Unsupported as Unsupported
+from .selector import NodeSelector as NodeSelector
 from .selector import OpSelector as OpSelector
 from .selector import PatternSelector as PatternSelector
 from .selector import Predicate as Predicate

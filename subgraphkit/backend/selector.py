@@ -132,6 +132,23 @@ class OpSelector(SubgraphSelector):
         return listed or Refusal("op_unsupported", f"operator {operator} is not in the list")
 
 
+class NodeSelector(SubgraphSelector):
+    """Takes the nodes that a function takes, each looked at by itself.
+
+    Args:
+        answer: What ``select`` says of a node.
+    """
+
+    stateless = True
+
+    def __init__(self, answer: Predicate) -> None:
+        self._answer = answer
+
+    def select(self, node: Node) -> Answer:
+        """Ask the function."""
+        return self._answer(node)
+
+
 class PatternSelector(SubgraphSelector):
     """Takes chains of operators, such as Conv, then BatchNormalization, then Relu.
 

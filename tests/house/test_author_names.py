@@ -38,15 +38,16 @@ FOR_AUTHORS = {
 CONTRACT = [
     "Answer", "Backend", "BindContext", "Check", "CompileEvent", "Conformance", "Connectivity",
     "Edit", "EngineOrigin", "Event", "Evidence", "FallbackEvent", "Footprint", "InnerTime",
-    "Interrupted", "LoadLimits", "Manifest", "ModelOpener", "ON_DEVICE", "OpSelector",
-    "OpenedModel", "Option", "OptionMapping", "OptionShapes", "PLUGIN_API", "PartitionSummary",
-    "PatternSelector", "Pool", "Predicate", "ProbeResult", "Progress", "ProgressEvent",
-    "ProgressListener", "Refusal", "RegionFallback", "RunEvent", "SelfCheck", "Side", "StepEvent",
-    "SubgraphOperator", "SubgraphProperty", "SubgraphSelector", "Traits", "Unsupported",
-    "attention_scores", "cache_values", "constant_bytes", "did_you_mean", "fill_buffers",
-    "hookimpl", "hookspec", "interrupted_here", "interruptible", "is_elementwise",
-    "option_out_of_range", "options_of", "parse_manifest", "peak_of_values", "read_bool",
-    "read_int", "read_manifest", "scaled_weights", "unavailable", "validate_options",
+    "Interrupted", "LoadLimits", "Manifest", "ModelOpener", "NodeSelector", "ON_DEVICE",
+    "OpSelector", "OpenedModel", "Option", "OptionMapping", "OptionShapes", "PLUGIN_API",
+    "PartitionSummary", "PatternSelector", "Pool", "Predicate", "ProbeResult", "Progress",
+    "ProgressEvent", "ProgressListener", "Refusal", "RegionFallback", "RunEvent", "SelfCheck",
+    "Side", "StepEvent", "SubgraphOperator", "SubgraphProperty", "SubgraphSelector", "Traits",
+    "Unsupported", "attention_scores", "cache_values", "constant_bytes", "did_you_mean",
+    "fill_buffers", "hookimpl", "hookspec", "installed_versions", "interrupted_here",
+    "interruptible", "is_elementwise", "option_out_of_range", "options_of", "parse_manifest",
+    "peak_of_values", "read_bool", "read_int", "read_manifest", "scaled_weights", "unavailable",
+    "validate_options",
 ]  # fmt: skip
 
 _BACKENDS = [path for path in modules() if any(path.is_relative_to(p.parent) for p in PROJECTS)]

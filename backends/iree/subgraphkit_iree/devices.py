@@ -4,17 +4,13 @@ import os
 import platform
 import threading
 import weakref
-from contextlib import suppress
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend import unavailable
+from subgraphkit.backend import installed_versions, unavailable
 from subgraphkit.errors import BackendUnavailableError
 from subgraphkit_iree.backend_options import Options
-
-_WHEELS: Final = ("iree-base-compiler", "iree-base-runtime")
 
 _TARGET_FLAGS: Final = {
     "cpu": "--iree-llvmcpu-target-cpu",
@@ -108,11 +104,7 @@ def compiler_flags(options: Options) -> list[str]:
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     """Return the versions of IREE's wheels, those that are installed."""
-    found = {}
-    for wheel in _WHEELS:
-        with suppress(PackageNotFoundError):
-            found[wheel] = version(wheel)
-    return found
+    return installed_versions("iree-base-compiler", "iree-base-runtime")
 
 
 def identity_of(options: Options) -> str:

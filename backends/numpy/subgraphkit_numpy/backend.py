@@ -1,11 +1,7 @@
 """The backend: one property that takes every node something here implements."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
-
-import numpy as np
 
 from subgraphkit.backend import (
     Backend,
@@ -17,6 +13,7 @@ from subgraphkit.backend import (
     SubgraphProperty,
     SubgraphSelector,
     Traits,
+    installed_versions,
 )
 from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit_numpy.backend_options import Options
@@ -90,8 +87,5 @@ class NumpyBackend(Backend[Options]):
     def probe(cls, *, deep: bool = False) -> ProbeResult:
         """Return the versions of NumPy and ONNX; the backend runs everywhere."""
         del deep
-        versions = {"numpy": np.__version__}
-        for name in ("onnx", "ml_dtypes", "subgraphkit-numpy"):
-            with suppress(PackageNotFoundError):
-                versions[name] = version(name)
+        versions = installed_versions("numpy", "onnx", "ml_dtypes", "subgraphkit-numpy")
         return ProbeResult(available=True, devices=("cpu",), versions=versions)

@@ -3,14 +3,14 @@
 from typing import ClassVar, Final
 
 from subgraphkit.backend import (
-    Answer,
     BindContext,
     Connectivity,
+    NodeSelector,
     SubgraphProperty,
     SubgraphSelector,
 )
 from subgraphkit.errors import OptionError
-from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit.types import DataType
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.handles import DnnlEngine
@@ -21,20 +21,6 @@ from subgraphkit_onednn.threads import Threads
 
 EVERYWHERE: Final = frozenset({DataType.FLOAT})
 """The element types that every processor computes with."""
-
-
-class OnednnSelector(SubgraphSelector):
-    """Takes every node that can be lowered; the refusal says why one cannot."""
-
-    stateless: ClassVar[bool] = True
-
-    def __init__(self, graph: BoundGraph, dtypes: frozenset[DataType]) -> None:
-        self._graph = graph
-        self._dtypes = dtypes
-
-    def select(self, node: Node) -> Answer:
-        """Lower the node and forget the result."""
-        return can_lower(self._graph, node, self._dtypes)
 
 
 LOSES_NAN: Final = frozenset(
@@ -54,8 +40,9 @@ class OnednnClaims(SubgraphProperty):
         self._dtypes = dtypes
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
-        """Make the selector."""
-        return OnednnSelector(graph, self._dtypes)
+        """Take every node that can be lowered, which is tried; the refusal says why one cannot."""
+        dtypes = self._dtypes
+        return NodeSelector(lambda node: can_lower(graph, node, dtypes))
 
 
 class OnednnProperty(OnednnClaims):

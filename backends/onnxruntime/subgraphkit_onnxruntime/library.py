@@ -9,16 +9,15 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Final
 
 import onnx
 from onnx import TensorProto, defs, helper
 
+from subgraphkit.backend import installed_versions
 from subgraphkit.ir import Graph, Node
 
 WHEELS: Final = (
@@ -59,11 +58,7 @@ def _behind(stand_in: ModuleType) -> ModuleType:
 
 def installed_wheels() -> dict[str, str]:
     """Return the installed distributions that own the module, with their versions."""
-    found = {}
-    for name in WHEELS:  # by name: of what else is installed no metadata is read
-        with suppress(Exception):  # it is not there, or nobody can read what it is
-            found[name] = version(name)
-    return found
+    return installed_versions(*WHEELS)
 
 
 def is_refusal(error: Exception) -> bool:

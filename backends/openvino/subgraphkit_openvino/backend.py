@@ -5,12 +5,12 @@ from types import MappingProxyType
 from typing import ClassVar, Final
 
 from subgraphkit.backend import (
-    Answer,
     Backend,
     BindContext,
     Conformance,
     Connectivity,
     Footprint,
+    NodeSelector,
     ProbeResult,
     Refusal,
     SubgraphProperty,
@@ -24,7 +24,7 @@ from subgraphkit.backend import (
     scaled_weights,
 )
 from subgraphkit.errors import CompileError
-from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.ir import BoundGraph, Subgraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.bodies import body_graphs
@@ -42,19 +42,6 @@ _CONVERTING: Final = 6 << 20
 """Bytes that the importer and the compiler of the device work in and give back."""
 _LIBRARY: Final = 14 << 20
 """Bytes of code and of threads that OpenVINO touches with the first model of some size."""
-
-
-class _Answered(SubgraphSelector):
-    """Takes every node without a refusal."""
-
-    stateless: ClassVar[bool] = True
-
-    def __init__(self, refusals: Mapping[int, Refusal]) -> None:
-        self._refusals = refusals
-
-    def select(self, node: Node) -> Answer:
-        """Look the answer up."""
-        return self._refusals.get(node.id, True)
 
 
 class OpenVINOProperty(SubgraphProperty):
@@ -95,7 +82,8 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
-        return _Answered(self._refusals)
+        refused = self._refusals
+        return NodeSelector(lambda node: refused.get(node.id, True))
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region; Unsupported if the device does not run a node."""

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
+from subgraphkit.backend import installed_versions
 from subgraphkit.errors import OptionError
 
 _TELEMETRY: Final = "openvino_telemetry"
@@ -148,11 +148,7 @@ def devices() -> tuple[str, ...]:
 
 def versions() -> dict[str, str]:
     """Return the versions of the distributions involved, as far as they are installed."""
-    found = {}
-    for name in ("openvino", "subgraphkit-openvino"):
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+    return installed_versions("openvino", "subgraphkit-openvino")
 
 
 def check_device(name: str) -> None:

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -17,6 +16,7 @@ from subgraphkit.backend import (
     SubgraphOperator,
     SubgraphProperty,
     Traits,
+    installed_versions,
     unavailable,
 )
 from subgraphkit.errors import OptionError
@@ -227,9 +227,7 @@ def _versions(found: Installation) -> dict[str, str]:
         versions[found.library.flavour.name] = found.library.capabilities.version
     if found.machine.driver:
         versions["driver (CUDA)"] = found.machine.driver
-    with suppress(PackageNotFoundError):
-        versions["subgraphkit-tensorrt"] = version("subgraphkit-tensorrt")
-    return versions
+    return versions | installed_versions("subgraphkit-tensorrt")
 
 
 def _digest(path: str) -> str:

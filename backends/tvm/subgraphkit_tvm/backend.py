@@ -1,8 +1,6 @@
 """The backend: one property that takes every node TVM imports rightly."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +15,7 @@ from subgraphkit.backend import (
     SubgraphSelector,
     Traits,
     Unsupported,
+    installed_versions,
 )
 from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
 from subgraphkit_tvm.backend_options import Options
@@ -100,10 +99,7 @@ class TvmBackend(Backend[Options]):
     @classmethod
     def probe(cls, *, deep: bool = False) -> ProbeResult:
         """Say which TVM is installed; only ``deep`` imports it, which takes seconds."""
-        versions = {}
-        for name in ("apache-tvm", "apache-tvm-ffi", "subgraphkit-tvm"):
-            with suppress(PackageNotFoundError):
-                versions[name] = version(name)
+        versions = installed_versions("apache-tvm", "apache-tvm-ffi", "subgraphkit-tvm")
         device = "cpu"
         problem = "" if find_spec(MODULE) is not None else f"module {MODULE!r} is not installed"
         if deep and not problem:

@@ -1,17 +1,15 @@
 """The property: TensorRT gets the nodes that pass all filters, and builds regions of them."""
 
-from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from subgraphkit.backend import (
     Answer,
     BindContext,
+    NodeSelector,
     PartitionSummary,
-    Refusal,
     Side,
     SubgraphOperator,
     SubgraphProperty,
-    SubgraphSelector,
     Unsupported,
 )
 from subgraphkit.errors import CompileError
@@ -27,19 +25,6 @@ _RETRIES: Final = 2
 """How often a subgraph is built again without the nodes that made a build fail."""
 
 
-class TensorRTSelector(SubgraphSelector):
-    """Takes every node that was not refused when the graph was prepared."""
-
-    stateless: ClassVar[bool] = True
-
-    def __init__(self, refusals: Mapping[int, Refusal]) -> None:
-        self._refusals = refusals
-
-    def select(self, node: Node) -> Answer:
-        """Look the node up."""
-        return self._refusals.get(node.id, True)
-
-
 class TensorRTProperty(SubgraphProperty):
     """Takes regions of nodes that TensorRT takes together."""
 
@@ -53,10 +38,11 @@ class TensorRTProperty(SubgraphProperty):
         """Put all nodes through the rules, and what is left to the parser if it can be asked."""
         self.filters.look_at(graph, context)
 
-    def create_selector(self, graph: BoundGraph) -> TensorRTSelector:
-        """Make the selector."""
+    def create_selector(self, graph: BoundGraph) -> NodeSelector:
+        """Take every node that was not refused when the graph was prepared."""
         del graph
-        return TensorRTSelector(self.filters.refusals)
+        refused = self.filters.refusals
+        return NodeSelector(lambda node: refused.get(node.id, True))
 
     def accept(self, subgraph: Subgraph) -> Answer:
         """Ask the parser about the region as it will be built."""
