@@ -18,27 +18,11 @@ import pytest
 from subgraphkit import errors
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.codes import OF_THE_MACHINE
-from subgraphkit.errors import (
-    BackendError,
-    BundleError,
-    CacheError,
-    CallerError,
-    CompileError,
-    ExecutionError,
-    InputError,
-    InternalError,
-    InvalidModelError,
-    MemoryLimitError,
-    ModelError,
-    SubgraphkitError,
-    SubgraphkitWarning,
-    fault_of,
-)
 from subgraphkit.transport import Travelling
 from tests.ready import python_command
 
 
-class KeywordsOnlyError(BackendError):
+class KeywordsOnlyError(errors.BackendError):
     """Takes nothing that its base takes."""
 
     def __init__(self, *, device, table):
@@ -47,7 +31,7 @@ class KeywordsOnlyError(BackendError):
         self.table = table
 
 
-class DiskError(CacheError):
+class DiskError(errors.CacheError):
     """Has what only Python's own class holds."""
 
     def __init__(self):
@@ -55,11 +39,11 @@ class DiskError(CacheError):
         self.errno, self.filename = errno.ENOSPC, "/cache/x"
 
 
-class ManyBasesError(InputError, BundleError, KeyError):
+class ManyBasesError(errors.InputError, errors.BundleError, KeyError):
     """Is several things, in Python's words as well."""
 
 
-class StrictWarning(SubgraphkitWarning):
+class StrictWarning(errors.SubgraphkitWarning):
     """Is built in a way of its own."""
 
     def __init__(self, *, count):
@@ -67,7 +51,7 @@ class StrictWarning(SubgraphkitWarning):
         self.count = count
 
 
-class OddError(SubgraphkitError):
+class OddError(errors.SubgraphkitError):
     """Has a slot, computes what others hold, and attributes of which may raise."""
 
     __slots__ = ("_rest", "extra")
@@ -149,7 +133,7 @@ WAYS["cloudpickle"] = _by_cloudpickle
 def _require_same(sent, arrived, kind):
     assert type(arrived) is kind
     assert (str(arrived), arrived.args) == (str(sent), sent.args)
-    if isinstance(sent, SubgraphkitError):
+    if isinstance(sent, errors.SubgraphkitError):
         for name in ("code", "message", "hint", "fault"):
             assert getattr(arrived, name) == getattr(sent, name)
         assert arrived.context.keys() == sent.context.keys()
@@ -187,7 +171,7 @@ def test_errors_of_others_arrive_with_their_attributes(way):
 
 
 def test_backends_facts_and_refusals_arrive():
-    sent = ExecutionError("SGK131", "failed", backend="numpy", subgraph="numpy_2")
+    sent = errors.ExecutionError("SGK131", "failed", backend="numpy", subgraph="numpy_2")
     arrived = pickle.loads(pickle.dumps(sent))
     assert (arrived.backend, arrived.subgraph) == ("numpy", "numpy_2")
     refused = pickle.loads(
@@ -227,11 +211,15 @@ def test_a_class_whose_module_is_missing_runs_no_code_and_its_base_arrives():
     )
     assert b"missing feed" in done.stdout
     arrived = pickle.loads(done.stdout)
-    assert (type(arrived), arrived.code, arrived.message) == (InputError, "SGK142", "missing feed")
+    assert (type(arrived), arrived.code, arrived.message) == (
+        errors.InputError,
+        "SGK142",
+        "missing feed",
+    )
 
 
 def test_what_led_to_an_error_arrives_as_a_note():
-    sent = CompileError("SGK130", "no engine", backend="mine")
+    sent = errors.CompileError("SGK130", "no engine", backend="mine")
     sent.add_note("It printed last: help")
     sent.__cause__ = RuntimeError("the library said no")
     sent.__cause__.__context__ = KeyError("conv")
@@ -241,9 +229,9 @@ def test_what_led_to_an_error_arrives_as_a_note():
         "Caused by RuntimeError: the library said no\nwhich was caused by KeyError: 'conv'",
     ]
     arrived.add_note("and it still takes notes")
-    circular = InputError("SGK142", "round")
+    circular = errors.InputError("SGK142", "round")
     circular.__cause__ = circular
-    assert type(pickle.loads(pickle.dumps(circular))) is InputError
+    assert type(pickle.loads(pickle.dumps(circular))) is errors.InputError
 
 
 class _Wordless:
@@ -257,7 +245,7 @@ class _Wordless:
 def test_a_context_of_any_size_travels_small():
     endless: list[Any] = []
     endless.append(endless)
-    sent = InputError(
+    sent = errors.InputError(
         "SGK140",
         "wrong",
         text="x" * 10**7,
@@ -306,24 +294,24 @@ def _raised(error, cause):
     return error
 
 
-_COMPILE = partial(CompileError, "SGK130", "failed", backend="mine")
+_COMPILE = partial(errors.CompileError, "SGK130", "failed", backend="mine")
 
 
 @pytest.mark.parametrize(("error", "fault"), [
-    (InputError("SGK142", "missing"), "caller"),
-    (ModelError("SGK203", "a cycle"), "model"),
+    (errors.InputError("SGK142", "missing"), "caller"),
+    (errors.ModelError("SGK203", "a cycle"), "model"),
     (_COMPILE(), "backend"),
-    (InternalError("a broken invariant"), "backend"),
-    (MemoryLimitError("SGK134", "too much"), "machine"),
+    (errors.InternalError("a broken invariant"), "backend"),
+    (errors.MemoryLimitError("SGK134", "too much"), "machine"),
     (_raised(_COMPILE(), MemoryError()), "machine"),
     (_raised(_COMPILE(), RuntimeError("CUDA error: out of memory")), "machine"),
     (_raised(_COMPILE(), RuntimeError("std::bad_alloc")), "machine"),
     (_raised(_COMPILE(), OSError(errno.ENOSPC, "no space")), "machine"),
-    (_raised(BundleError("SGK180", "not written"), PermissionError()), "machine"),
-    (_raised(CallerError("SGK201", "not opened"), FileNotFoundError(2, "none")), "caller"),
-    (_raised(_COMPILE(), InvalidModelError("SGK208", "weights")), "model"),
+    (_raised(errors.BundleError("SGK180", "not written"), PermissionError()), "machine"),
+    (_raised(errors.CallerError("SGK201", "not opened"), FileNotFoundError(2, "none")), "caller"),
+    (_raised(_COMPILE(), errors.InvalidModelError("SGK208", "weights")), "model"),
     (_raised(_COMPILE(), RuntimeError("a kernel failed")), "backend"),
-    (_raised(InvalidModelError("SGK219", "unforeseen"), MemoryError()), "machine"),
+    (_raised(errors.InvalidModelError("SGK219", "unforeseen"), MemoryError()), "machine"),
 ], ids=repr)  # fmt: skip
 def test_who_is_at_fault_is_told_by_code_then_cause_then_class(error, fault):
     assert error.fault == fault
@@ -333,8 +321,8 @@ def test_who_is_at_fault_is_told_by_code_then_cause_then_class(error, fault):
 @pytest.mark.parametrize("code", sorted(OF_THE_MACHINE))
 def test_codes_of_the_machine_say_so_whatever_the_class(code):
     assert code in errors.CODES
-    assert CallerError(code, "text").fault == "machine"
-    assert BackendError(code, "text", backend="mine").fault == "machine"
+    assert errors.CallerError(code, "text").fault == "machine"
+    assert errors.BackendError(code, "text", backend="mine").fault == "machine"
 
 
 def test_whoever_raises_an_error_can_say_whose_fault_it_is():
@@ -353,5 +341,5 @@ def test_whoever_raises_an_error_can_say_whose_fault_it_is():
     (MemoryError(), "machine"),
 ], ids=repr)  # fmt: skip
 def test_of_what_a_library_raises_only_its_words_about_values_blame_them(error, fault):
-    assert fault_of(error, running=True) == fault
-    assert fault_of(error) in {None, "machine"}
+    assert errors.fault_of(error, running=True) == fault
+    assert errors.fault_of(error) in {None, "machine"}

@@ -2,18 +2,12 @@
 
 import random
 
+from backends.tensorrt.tests import tensorrt_models
 from backends.tensorrt.tests.tensorrt_claims import ask, edges, loaded, workers
-from backends.tensorrt.tests.tensorrt_models import (
-    build_engine,
-    needs_rtx,
-    options,
-    ranges_at_bind,
-    rtx,
-)
 from subgraphkit.errors import CompileError
 from subgraphkit.testing.official_cases import official_cases
 
-pytestmark = needs_rtx
+pytestmark = tensorrt_models.needs_rtx
 
 
 def test_what_our_rules_claim_is_taken_and_built(pytestconfig):
@@ -41,12 +35,12 @@ def _problem(case):
 
 def _built(subgraph):
     """Build an engine, if shapes are known before it runs; return what goes wrong."""
-    chosen = options(optimization_level=0)
-    ranges = ranges_at_bind(subgraph, chosen)
+    chosen = tensorrt_models.options(optimization_level=0)
+    ranges = tensorrt_models.ranges_at_bind(subgraph, chosen)
     if ranges is None or not subgraph.outputs:
         return ""
     try:
-        build_engine(subgraph, chosen, rtx(), ranges)
+        tensorrt_models.build_engine(subgraph, chosen, tensorrt_models.rtx(), ranges)
     except CompileError as error:
         # Where shapes depend on elements of inputs, the engine is built at the first run.
         return "" if error.code == "SGK169" else str(error)

@@ -15,15 +15,9 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
+from subgraphkit import errors
 from subgraphkit.backend import ProgressEvent
 from subgraphkit.binding import model_process
-from subgraphkit.errors import (
-    BackendError,
-    CompileError,
-    ExecutionError,
-    RunTimeoutError,
-    SubgraphkitWarning,
-)
 from subgraphkit.processes.shared_area import SharedArea
 from tests.faults import Faulty
 from tests.interrupting import heard
@@ -93,7 +87,7 @@ def test_a_run_is_that_of_the_same_process_whatever_the_size(session):
 
 def test_what_an_operator_raises_there_is_raised_here(session):
     before = process_of(session)
-    with pytest.raises(ExecutionError, match="ValueError: no such number") as caught:
+    with pytest.raises(errors.ExecutionError, match="ValueError: no such number") as caught:
         session.run(None, fed(10))
     assert (caught.value.code, type(caught.value.__cause__)) == ("SGK131", ValueError)
     assert process_of(session) == before
@@ -103,7 +97,7 @@ def test_what_ends_the_process_is_an_error_and_the_next_run_has_another_with_new
     assert session.update_weights({"w": np.array([5], np.float32)}) == {"faulty_0": "refitted"}
     assert session.run(None, fed(20))[0].tolist() == [[100, 100]]
     before = process_of(session)
-    with pytest.raises(ExecutionError, match=r"signal SIG(ABRT|SEGV)") as caught:
+    with pytest.raises(errors.ExecutionError, match=r"signal SIG(ABRT|SEGV)") as caught:
         session.run(None, fed(1))
     error = caught.value
     assert (error.code, error.backend, error.subgraph) == ("SGK136", "faulty", "faulty_0")
@@ -116,9 +110,9 @@ def test_what_an_operator_forks_or_reads_takes_no_run_of_another(session):
     for number in (41, 42):  # a copy that would answer as well; what would read the requests
         for fine in (number, 21, 22):
             assert session.run(None, fed(fine))[0].tolist() == [[fine * 3, fine * 3]]
-    with pytest.raises(ExecutionError, match="SIGABRT"):
+    with pytest.raises(errors.ExecutionError, match="SIGABRT"):
         session.run(None, fed(40))  # a child that is left has the pipe open still
-    with pytest.raises(ExecutionError, match="WordlessError: it cannot be put into words"):
+    with pytest.raises(errors.ExecutionError, match="WordlessError: it cannot be put into words"):
         session.run(None, fed(43))
 
 
@@ -133,7 +127,7 @@ def test_a_scalar_of_doubles_and_maps_pass():
 
 def test_a_hang_is_ended_by_the_time_limit_of_the_run(session):
     before = process_of(session)
-    with pytest.raises(RunTimeoutError, match="SGK138"):
+    with pytest.raises(errors.RunTimeoutError, match="SGK138"):
         session.run(None, fed(5), timeout_s=0.2)
     assert not exists(before)
 
@@ -157,22 +151,22 @@ def test_a_fork_has_a_process_of_its_own(session):
 
 def test_a_model_gets_no_process_after_too_many(session, monkeypatch):
     monkeypatch.setattr(model_process, "_MOST_ENDINGS", 1)
-    with pytest.raises(ExecutionError, match="SIGABRT"):
+    with pytest.raises(errors.ExecutionError, match="SIGABRT"):
         session.run(None, fed(2))
-    with pytest.raises(ExecutionError, match=r"SGK136.*not started again"):
+    with pytest.raises(errors.ExecutionError, match=r"SGK136.*not started again"):
         session.run(None, fed(20))
 
 
 def test_a_subgraph_that_ends_its_process_moves_to_the_fallback():
     with opened(on_run_error="fallback") as session:
-        with pytest.warns(SubgraphkitWarning, match="exit status 3"):
+        with pytest.warns(errors.SubgraphkitWarning, match="exit status 3"):
             assert session.run(None, fed(3))[0].tolist() == [[9, 9]]
         assert session.graph.process.is_at_work is False
 
 
 def test_a_compiler_that_takes_too_much_is_an_error_or_moves():
     settings: dict[str, Any] = {"options": {"faulty": {"compiling": 11}}}
-    with pytest.raises(CompileError, match="signal SIGXCPU") as caught:
+    with pytest.raises(errors.CompileError, match="signal SIGXCPU") as caught:
         opened(limits={"max_compile_seconds": 1}, **settings)
     assert (caught.value.code, caught.value.subgraph) == ("SGK136", "faulty_0")
     assert "the library says something" in caught.value.__notes__[0]
@@ -184,7 +178,7 @@ def test_a_compiler_that_takes_too_much_is_an_error_or_moves():
 
 def test_a_backend_that_does_not_survive_what_it_is_asked_is_an_error_or_left_out():
     options = {"faulty": {"asking": 7}}
-    with pytest.raises(BackendError, match="asked about the nodes") as caught:
+    with pytest.raises(errors.BackendError, match="asked about the nodes") as caught:
         opened(options=options)
     assert (caught.value.code, caught.value.backend) == ("SGK136", "faulty")
     with opened(options=options, on_compile_error="fallback") as session:
@@ -209,7 +203,7 @@ def test_a_backend_that_another_process_cannot_find_is_an_error():
         pass
 
     for given in (Local, Faulty()):
-        with pytest.raises(BackendError, match=r"SGK137.*process of its own"):
+        with pytest.raises(errors.BackendError, match=r"SGK137.*process of its own"):
             sk.InferenceSession(parsed(MODEL), [given], isolate="faulty")
 
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from subgraphkit import errors
 from subgraphkit.backend import (
     Backend,
     FallbackEvent,
@@ -18,14 +19,6 @@ from subgraphkit.backend.contract import lack_of
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.names import KNOWN_BACKENDS
-from subgraphkit.errors import (
-    BackendError,
-    BackendLoadError,
-    BackendUnavailableError,
-    OptionError,
-    SelectorContractError,
-    SubgraphkitWarning,
-)
 from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.loading import properties_of, register_property, unregister_property
 from subgraphkit.finding.opening import open_backends, open_fallback, open_in_turn
@@ -127,9 +120,9 @@ def test_a_dry_run_opens_what_plans_in_the_place_of_a_backend_that_cannot_run(*,
         assert lack is not None
         assert lack.code == "SGK104"
         assert [one.name for one in opened("no_device?,alpha")] == ["alpha"]
-        with pytest.raises(BackendUnavailableError, match="no device"):
+        with pytest.raises(errors.BackendUnavailableError, match="no device"):
             names(backend="no_device")
-        with pytest.raises(BackendUnavailableError, match="blocked"):
+        with pytest.raises(errors.BackendUnavailableError, match="blocked"):
             next(
                 open_in_turn(resolve(backend="alpha,no_device", block=["no_device"]), dry_run=True)
             )
@@ -141,7 +134,10 @@ def test_a_planner_that_makes_something_else_is_refused():
         def planner(cls, options):
             return "a plan"
 
-    with registered(Wrong), pytest.raises(BackendLoadError, match="its planner returned 'a plan'"):
+    with (
+        registered(Wrong),
+        pytest.raises(errors.BackendLoadError, match="its planner returned 'a plan'"),
+    ):
         next(open_in_turn(resolve(backend="no_device"), dry_run=True))
 
 
@@ -158,19 +154,19 @@ def test_an_optional_backend_is_left_out_quietly_and_the_event_tells():
 
 
 def test_an_optional_backend_that_is_broken_is_warned_of():
-    with registered(Raising), pytest.warns(SubgraphkitWarning, match="SGK103.*no memory"):
+    with registered(Raising), pytest.warns(errors.SubgraphkitWarning, match="SGK103.*no memory"):
         assert names(backend="raising?") == []
 
 
 def test_missing_backends_can_be_warned_of_instead():
-    with pytest.warns(SubgraphkitWarning, match="SGK102"):
+    with pytest.warns(errors.SubgraphkitWarning, match="SGK102"):
         assert names(backend="zzz", on_missing="warn") == []
 
 
 def test_a_backend_that_cannot_run_here_says_why():
     with registered(NoDevice):
         for _ in range(2):
-            with pytest.raises(BackendUnavailableError, match="no device") as caught:
+            with pytest.raises(errors.BackendUnavailableError, match="no device") as caught:
                 names(backend="no_device")
         assert caught.value.code == "SGK104"
         assert caught.value.hint.startswith("Plug one in.")
@@ -191,42 +187,45 @@ def test_a_probe_is_asked_once():
 def test_a_probe_that_breaks_its_contract_is_an_error(probe, code):
     bad = type("Bad", (Alpha,), {"name": "bad", "probe": staticmethod(probe)})
     for selection in ("bad", bad):
-        with registered(bad), pytest.raises(BackendError) as caught:
+        with registered(bad), pytest.raises(errors.BackendError) as caught:
             names(backend=selection)
         assert caught.value.code == code
 
 
 def test_a_constructor_that_raises_is_an_error_of_the_backend():
-    with registered(Raising), pytest.raises(BackendLoadError, match="no memory") as caught:
+    with registered(Raising), pytest.raises(errors.BackendLoadError, match="no memory") as caught:
         names(backend="raising")
     assert caught.value.code == "SGK103"
     with registered(Raising), pytest.raises(RuntimeError, match="no memory") as raw:
         names(backend="raising", raise_plugin_errors=True)
-    assert not isinstance(raw.value, BackendError)
+    assert not isinstance(raw.value, errors.BackendError)
 
 
 def test_a_wrong_option_raises_even_of_an_optional_backend():
-    with registered(Alpha), pytest.raises(OptionError, match="did you mean 'level'"):
+    with registered(Alpha), pytest.raises(errors.OptionError, match="did you mean 'level'"):
         names(backend="alpha?:levle=1")
 
 
 def test_what_is_no_backend_class_is_refused():
     odd = type("Odd", (), {"name": "odd", "properties": list})
-    with pytest.raises(BackendLoadError, match=r"SGK115.*neither a Backend class"):
+    with pytest.raises(errors.BackendLoadError, match=r"SGK115.*neither a Backend class"):
         names(backend=odd)
 
 
 def test_a_blocked_backend_is_refused_however_it_is_given():
     with registered(Alpha):
         for selection in ("alpha", Alpha, Alpha()):
-            with pytest.raises(BackendUnavailableError, match="SGK117"):
+            with pytest.raises(errors.BackendUnavailableError, match="SGK117"):
                 names(backend=selection, block=["alpha"])
 
 
 def test_options_nobody_takes_are_warned_of():
-    with registered(Alpha), pytest.warns(SubgraphkitWarning, match="SGK113.*is not selected"):
+    with (
+        registered(Alpha),
+        pytest.warns(errors.SubgraphkitWarning, match="SGK113.*is not selected"),
+    ):
         names(backend="alpha", options={"beta": {"level": 1}})
-    with pytest.warns(SubgraphkitWarning, match="SGK113.*as an instance"):
+    with pytest.warns(errors.SubgraphkitWarning, match="SGK113.*as an instance"):
         names(backend=Beta(), options={"beta": {"level": 1}})
 
 
@@ -248,7 +247,7 @@ def test_auto_meets_a_plugin_that_aborts_in_a_child_once_and_goes_on(install):
     package = install("rude", "m_rude", code, "[subgraphkit.backends]\nrude = m_rude:Rude")
     others = sorted(KNOWN_BACKENDS)
     with registered(Alpha):
-        with pytest.warns(SubgraphkitWarning, match="SGK320.*rude.*SIGABRT"):
+        with pytest.warns(errors.SubgraphkitWarning, match="SGK320.*rude.*SIGABRT"):
             assert names(backend="alpha,auto", fallback="none", block=others) == ["alpha"]
         skipped: list[FallbackEvent] = []
         resolved = resolve(backend="alpha,auto", fallback="none", block=others)
@@ -279,10 +278,10 @@ def test_auto_takes_what_is_ready_by_priority_and_the_fallback_last(install):
         )
         if name != "broken_one":
             importlib.import_module(f"m_{name}")  # or it is tried in a child, which takes long
-    with registered(NoDevice), pytest.warns(SubgraphkitWarning, match="SGK103.*broken_one"):
+    with registered(NoDevice), pytest.warns(errors.SubgraphkitWarning, match="SGK103.*broken_one"):
         opened = names(backend="auto", fallback="last", block=sorted(KNOWN_BACKENDS))
     assert opened == ["high", "low", "last"]
-    with pytest.warns(SubgraphkitWarning, match="broken_one"):
+    with pytest.warns(errors.SubgraphkitWarning, match="broken_one"):
         opened = names(backend="low,auto", fallback="none", block=sorted(KNOWN_BACKENDS))
     assert opened == ["low", "last", "high"]
 
@@ -325,19 +324,19 @@ def test_a_property_added_twice_is_applied_once():
 
 @pytest.mark.parametrize(("name", "added"), [("alpha", Owning), ("alpha", Own()), ("Bad", Own)])
 def test_what_is_no_property_is_not_added(name, added):
-    with pytest.raises(BackendLoadError, match="SGK115"):
+    with pytest.raises(errors.BackendLoadError, match="SGK115"):
         register_property(name, added)
 
 
 def test_a_property_that_was_not_added_cannot_be_removed():
-    with pytest.raises(BackendLoadError, match="was not registered"):
+    with pytest.raises(errors.BackendLoadError, match="was not registered"):
         unregister_property("alpha", Own)
 
 
 @pytest.mark.parametrize("properties", [lambda _: 1 / 0, lambda _: [3], lambda _: None])
 def test_a_backend_that_breaks_its_contract_is_named(properties):
     bad = type("Bad", (Owning,), {"properties": properties})()
-    with pytest.raises(SelectorContractError, match=r"SGK122.*backend 'alpha'"):
+    with pytest.raises(errors.SelectorContractError, match=r"SGK122.*backend 'alpha'"):
         properties_of(bad)
 
 

@@ -8,18 +8,11 @@ import pytest
 
 import subgraphkit.finding.catalogue
 import subgraphkit.finding.registry
+from subgraphkit import errors
 from subgraphkit.backend import Backend, Option, ProbeResult, hookimpl
 from subgraphkit.backend.options import PlainOptions
 from subgraphkit.cli import main
 from subgraphkit.configuration.names import BACKEND_NAMES
-from subgraphkit.errors import (
-    BackendConflictError,
-    BackendLoadError,
-    BackendNotFoundError,
-    BackendUnavailableError,
-    ConfigError,
-    SubgraphkitError,
-)
 from subgraphkit.finding.catalogue import list_backends
 from subgraphkit.finding.registry import (
     get_backend,
@@ -62,7 +55,7 @@ def state(name, distribution=None):
 
 
 def code_of(name):
-    with pytest.raises(SubgraphkitError) as caught:
+    with pytest.raises(errors.SubgraphkitError) as caught:
         get_backend(name)
     return caught.value.code
 
@@ -87,7 +80,7 @@ def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(mo
     known = {"absent_one": "pip install subgraphkit-absent"}
     monkeypatch.setattr(subgraphkit.finding.registry, "KNOWN_BACKENDS", known)
     monkeypatch.setattr(subgraphkit.finding.catalogue, "KNOWN_BACKENDS", known)
-    with pytest.raises(BackendNotFoundError) as caught:
+    with pytest.raises(errors.BackendNotFoundError) as caught:
         get_backend("absent_one")
     assert caught.value.code == "SGK101"
     assert "pip install subgraphkit-absent" in caught.value.hint
@@ -97,7 +90,7 @@ def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(mo
 
 @pytest.mark.parametrize("name", ["auto", "none", "a,b", "a:x=1", "", "default"])
 def test_only_one_plain_name_is_taken(name):
-    with pytest.raises(ConfigError, match="SGK107"):
+    with pytest.raises(errors.ConfigError, match="SGK107"):
         get_backend(name)
 
 
@@ -108,7 +101,7 @@ def test_a_failed_import_is_remembered_until_refreshed(install):
     tries["sgk_tries"] = 0
     try:
         for _ in range(2):
-            with pytest.raises(BackendLoadError, match="ValueError: bad day") as caught:
+            with pytest.raises(errors.BackendLoadError, match="ValueError: bad day") as caught:
                 get_backend("good")
             assert caught.value.code == "SGK103"
             assert isinstance(caught.value.__cause__, ValueError)
@@ -131,7 +124,7 @@ def test_a_failed_import_names_what_the_manifest_requires(install):
     manifest = 'name = "good"\napi = "1.0"\n[[requires]]\nmodule = "no_such"\npip = "such"'
     install("good-dist", "m_good", "import no_such", ENTRY, manifest)
     assert state("good") == "unavailable"
-    with pytest.raises(BackendLoadError) as caught:
+    with pytest.raises(errors.BackendLoadError) as caught:
         get_backend("good")
     assert "Missing:          module 'no_such' is not installed: pip install 'such'" in (
         caught.value.hint
@@ -149,10 +142,10 @@ def test_two_distributions_of_one_name_are_told_apart(install):
     install("other-dist", "m_other", GOOD, ENTRY.replace("m_good", "m_other"))
     assert state("good", "good-dist") == state("good", "other-dist") == "conflict"
     for _ in range(2):
-        with pytest.raises(BackendConflictError, match=r"good-dist 1\.0.*other-dist 1\.0"):
+        with pytest.raises(errors.BackendConflictError, match=r"good-dist 1\.0.*other-dist 1\.0"):
             get_backend("good")
         assert get_backend("good@other-dist").__module__ == "m_other"
-    with pytest.raises(BackendNotFoundError, match="no distribution 'x' provides"):
+    with pytest.raises(errors.BackendNotFoundError, match="no distribution 'x' provides"):
         get_backend("good@x")
 
 
@@ -160,7 +153,7 @@ def test_a_blocked_backend_is_not_imported(install, monkeypatch):
     install("good-dist", "m_good", GOOD, ENTRY)
     monkeypatch.setenv("SUBGRAPH_BLOCK", "good")
     assert state("good") == "blocked"
-    with pytest.raises(BackendUnavailableError, match=r"SGK117.*SUBGRAPH_BLOCK='good'"):
+    with pytest.raises(errors.BackendUnavailableError, match=r"SGK117.*SUBGRAPH_BLOCK='good'"):
         get_backend("good")
     assert "m_good" not in sys.modules
 
@@ -176,13 +169,13 @@ def test_registering_makes_a_class_known_by_its_name():
     try:
         assert get_backend("alpha") is Alpha
         assert state("alpha") == "loaded"
-        with pytest.raises(BackendLoadError, match=r"SGK115.*name is taken"):
+        with pytest.raises(errors.BackendLoadError, match=r"SGK115.*name is taken"):
             register_backend(Alpha)
         register_backend(Alpha, replace=True)
     finally:
         unregister_backend("alpha")
     assert code_of("alpha") == "SGK102"
-    with pytest.raises(BackendNotFoundError):
+    with pytest.raises(errors.BackendNotFoundError):
         unregister_backend("alpha")
 
 
@@ -218,7 +211,7 @@ def test_a_registration_may_take_the_place_of_an_installed_backend(install):
     [(3, "x"), (object(), "x"), (Alpha, "Bad"), (Alpha, "auto"), (object(), None), (Backend, None)],
 )
 def test_what_is_no_backend_is_not_registered(backend, name):
-    with pytest.raises(BackendLoadError, match="SGK115"):
+    with pytest.raises(errors.BackendLoadError, match="SGK115"):
         register_backend(backend, name)
 
 
@@ -249,7 +242,7 @@ def test_a_hook_declares_no_defaults():
         def subgraphkit_backend(self, options=None):
             return Alpha(options)
 
-    with pytest.raises(BackendLoadError, match=r"subgraphkit_backend\(options=\.\.\.\)"):
+    with pytest.raises(errors.BackendLoadError, match=r"subgraphkit_backend\(options=\.\.\.\)"):
         register_backend(Defaulted(), "defaulted")
 
 
@@ -258,7 +251,7 @@ def test_a_hook_must_return_a_backend():
         @hookimpl
         def subgraphkit_backend(self): ...
 
-    with pytest.raises(BackendLoadError, match="returned None, expected a Backend"):
+    with pytest.raises(errors.BackendLoadError, match="returned None, expected a Backend"):
         register_backend(Empty(), "empty")
 
 

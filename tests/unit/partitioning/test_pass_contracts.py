@@ -4,17 +4,10 @@ import re
 
 import pytest
 
+from subgraphkit import errors
 from subgraphkit.backend.property import SubgraphProperty
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.backend.selector import SubgraphSelector
-from subgraphkit.errors import (
-    CompileError,
-    ConfigError,
-    InvalidModelError,
-    OptionError,
-    SelectorContractError,
-    UnclaimedNodesError,
-)
 from subgraphkit.partitioning import partition
 from tests.models import DIAMOND
 from tests.unit.partitioning.pass_support import All, backend, bound, regions, selecting, taking
@@ -26,7 +19,7 @@ class Stateful(SubgraphSelector):
 
 
 def failure(backend, code):
-    with pytest.raises(SelectorContractError) as caught:
+    with pytest.raises(errors.SelectorContractError) as caught:
         partition(bound(DIAMOND), [backend, taking("*", "rest")])
     assert caught.value.code == code
     assert caught.value.backend == "fake"
@@ -145,7 +138,9 @@ def test_a_property_that_no_region_can_satisfy_is_named():
 def test_a_declaration_that_raises_is_named(name):
     members = {"create_selector": lambda *_: All(), name: property(raising)}
     broken = type("Broken", (SubgraphProperty,), members)
-    with pytest.raises(SelectorContractError, match=rf"SGK122.*{name} raised RuntimeError: broken"):
+    with pytest.raises(
+        errors.SelectorContractError, match=rf"SGK122.*{name} raised RuntimeError: broken"
+    ):
         partition(bound(DIAMOND), [backend("fake", broken())])
 
 
@@ -160,7 +155,7 @@ def test_a_flag_of_a_selector_that_raises_is_named(name):
 def test_a_coded_error_in_a_question_names_backend_and_node(base):
     class Broken(base):  # type: ignore[misc, valid-type]
         def select(self, node):
-            raise ConfigError("SGK108", "the table is malformed", hint="Mend the table.")
+            raise errors.ConfigError("SGK108", "the table is malformed", hint="Mend the table.")
 
     error = failure(selecting(lambda _: Broken()), "SGK121")
     assert "select for node #0 Relu raised ConfigError: the table is malformed" in error.message
@@ -168,13 +163,13 @@ def test_a_coded_error_in_a_question_names_backend_and_node(base):
 
 
 def test_an_error_that_names_a_backend_passes_as_it_is():
-    own = CompileError("SGK130", "the driver is gone", backend="fake")
+    own = errors.CompileError("SGK130", "the driver is gone", backend="fake")
 
     class Broken(Stateful):
         def select(self, node):
             raise own
 
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(errors.CompileError) as caught:
         partition(bound(DIAMOND), [selecting(lambda _: Broken())])
     assert caught.value is own
 
@@ -182,9 +177,9 @@ def test_an_error_that_names_a_backend_passes_as_it_is():
 def test_the_models_fault_stays_the_models_fault_with_a_note_of_who_met_it():
     class Reading(Stateful):
         def select(self, node):
-            raise InvalidModelError("SGK211", "external data of 'w' is missing")
+            raise errors.InvalidModelError("SGK211", "external data of 'w' is missing")
 
-    with pytest.raises(InvalidModelError) as caught:
+    with pytest.raises(errors.InvalidModelError) as caught:
         partition(bound(DIAMOND), [selecting(lambda _: Reading())])
     assert caught.value.__notes__ == [
         "Raised in select for node #0 Relu, by property 'main' of backend 'fake'."
@@ -260,7 +255,7 @@ def test_every_seed_gets_a_new_selector_and_a_stateless_one_serves_all():
 
 def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy():
     backends = [taking("Relu Add", "one"), taking("Relu Neg", "two")]
-    with pytest.raises(UnclaimedNodesError) as caught:
+    with pytest.raises(errors.UnclaimedNodesError) as caught:
         partition(bound(DIAMOND), backends)
     assert caught.value.code == "SGK120"
     assert caught.value.context["nodes"] == (2,)
@@ -274,7 +269,7 @@ def test_nodes_nobody_takes_are_named_with_every_reason_and_a_remedy():
 
 
 def test_without_any_backend_all_nodes_are_left_over():
-    with pytest.raises(UnclaimedNodesError) as caught:
+    with pytest.raises(errors.UnclaimedNodesError) as caught:
         partition(bound(DIAMOND), [])
     assert caught.value.context["nodes"] == (0, 1, 2, 3)
     assert "asked: none" in str(caught.value)
@@ -296,7 +291,7 @@ def test_an_option_that_does_not_fit_the_model_is_no_fault_of_the_backend():
             return All()
 
         def prepare(self, graph, context):
-            raise OptionError("SGK112", "option 'only' names 'Rellu'")
+            raise errors.OptionError("SGK112", "option 'only' names 'Rellu'")
 
-    with pytest.raises(OptionError, match="names 'Rellu'"):
+    with pytest.raises(errors.OptionError, match="names 'Rellu'"):
         partition(bound(DIAMOND), [backend("fake", Choosy())])
