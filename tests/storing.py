@@ -8,7 +8,7 @@ import base64
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -131,3 +131,15 @@ def storing(**members: Any) -> type[Storing]:
     """Return a backend with counts of its own; members replace those of ``Storing``."""
     fresh = {"compilations": 0, "restorations": 0, "__module__": __name__}
     return type("Storing", (Storing,), fresh | members)
+
+
+def failing_once(call: Callable[[int], None], code: int, at: int) -> Callable[[int], None]:
+    """Return a system call that fails with an error number when it is made for the n-th time."""
+    calls = iter(range(99))
+
+    def failing(descriptor: int) -> None:
+        if next(calls) == at:
+            raise OSError(code, os.strerror(code))
+        call(descriptor)
+
+    return failing

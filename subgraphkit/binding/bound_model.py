@@ -10,8 +10,9 @@ from typing import Any, Final, Self, Unpack
 import numpy.typing as npt
 
 from subgraphkit.backend.messages import did_you_mean
+from subgraphkit.binding.computed import BoundFolding
 from subgraphkit.binding.edits import edit_model
-from subgraphkit.binding.folding import BoundFolding, fold
+from subgraphkit.binding.folding import fold
 from subgraphkit.binding.model_process import ModelProcess
 from subgraphkit.binding.shapes import Shapes, given_shapes, require_bounded, size_fed_nodes
 from subgraphkit.boundary import walking

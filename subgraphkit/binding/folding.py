@@ -1,40 +1,31 @@
 """Static arithmetic, computed at bind, and nodes that change nothing, taken out.
 
-A node that reads nothing but constants makes one. Its value is computed when somebody first reads
-it, by the fallback backend, and is a constant of the graph by its own name. What is computed from
-sizes was computed with the types. What nobody reads any more, and copies, leave as well.
+A node that reads nothing but constants makes one, which is a constant of the graph by its own name.
+What is computed from sizes was computed with the types. What nobody reads any more, copies, and
+nodes that compute what another one computed, leave as well.
 
 Nodes keep their numbers; those that left are not in the order of the graph.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
 import numpy.typing as npt
 
-from subgraphkit.backend.contract import Backend
-from subgraphkit.backend.property import BindContext, SubgraphProperty
-from subgraphkit.backend.selector import SubgraphSelector
+from subgraphkit.binding.computed import BoundFolding
+from subgraphkit.binding.repeats import Repeats
 from subgraphkit.configuration.config import ResolvedConfig
-from subgraphkit.errors import InternalError, SubgraphkitError
-from subgraphkit.finding.opening import open_fallback
 from subgraphkit.ir import (
     MOST_AT_BIND,
     Adjacency,
-    Boundary,
     BoundGraph,
     Initializer,
     Node,
     effort_of,
     elements,
-    make_subgraph,
 )
-from subgraphkit.lazy import cached_property
-from subgraphkit.onnx_io.weights import share_array
 from subgraphkit.types import DataType, TensorType
 
 # What is computed may always be as large as this.
@@ -63,111 +54,7 @@ _COPIES: Final = frozenset({"Cast", "Dropout", "Identity"})
 # Dropout does nothing from this version on, unless it says that it trains.
 _FIRST_OPSET: Final = 7
 
-# Values up to this size are kept; larger ones are computed again once nobody holds them.
-_KEPT_BYTES: Final = 64 << 10
-
 _Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class BoundFolding:
-    """What was computed at bind, and how to compute it again.
-
-    Attributes:
-        source: The graph before.
-        values: Small values that inference computed.
-        sources: For every value that was computed, the stored constants it depends on.
-
-    Thread-safety: safe; two threads may at worst compute the same value twice.
-    """
-
-    source: BoundGraph
-    values: Mapping[str, _Array]
-    settings: ResolvedConfig
-    sources: dict[str, frozenset[str]] = field(default_factory=dict)
-
-    def refold(
-        self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
-    ) -> dict[str, Initializer]:
-        """Return what depends on constants that have changed, to be computed anew."""
-        stale = [name for name, read in self.sources.items() if not read.isdisjoint(changed)]
-        renewed = dict(current)
-        for name in stale:
-            version = current[name].version + 1
-            renewed[name] = self.initializer(name, renewed, version)
-        return {name: renewed[name] for name in stale}
-
-    def takes(self, node: Node) -> bool:
-        """Say whether the fallback backend runs a node."""
-        return self._opened is not None and bool(self._opened[2].select(node))
-
-    def initializer(
-        self, name: str, constants: Mapping[str, Initializer], version: int = 0
-    ) -> Initializer:
-        """Return a value as a constant that is computed when first read."""
-        type_ = self.source.types[name]
-        assert isinstance(type_, TensorType)  # noqa: S101 (nothing else is computed)
-        compute = partial(self._compute_value, name, constants)
-        keeps = (type_.nbytes or 0) <= _KEPT_BYTES
-        return Initializer(name, type_, share_array(compute, keeps=keeps), version)
-
-    def _compute_value(self, name: str, constants: Mapping[str, Initializer]) -> _Array:
-        """Compile and run all that a value depends on."""
-        if self._opened is None:
-            raise InternalError(f"nobody computes value {name!r}")
-        backend, property_, _ = self._opened
-        nodes, read = self._ancestors(name, constants)
-        graph = replace(self.source, constants={**self.source.constants, **read})
-        subgraph = make_subgraph(
-            graph, nodes, backend.name, edge=Boundary((), (name,), tuple(read))
-        )
-        limits = self.settings.limits.within(self.settings.max_memory)
-        context = BindContext(backend.option_values, limits=limits)
-        operator = property_.create_operator(subgraph, context)
-        try:
-            (found,) = operator.run(())
-        finally:
-            operator.close()
-        value = np.asarray(found)
-        value.setflags(write=False)
-        return value
-
-    def _ancestors(
-        self, name: str, constants: Mapping[str, Initializer]
-    ) -> tuple[list[int], dict[str, Initializer]]:
-        """Return the nodes to compute a value by, in order, and the constants that they read."""
-        graph = self.source
-        found: set[int] = set()
-        read: dict[str, Initializer] = {}
-        waiting = [name]
-        while waiting:
-            node = graph.producers[waiting.pop()]
-            if node in found:
-                continue
-            found.add(node)
-            for value in filter(None, graph.table.inputs[node]):
-                is_known = value in self.values and not constants[value].version
-                if value in graph.constants or is_known:
-                    read[value] = constants[value]
-                else:
-                    waiting.append(value)
-        return sorted(found, key=self._ranks.__getitem__), read
-
-    @cached_property
-    def _ranks(self) -> dict[int, int]:
-        return {node: rank for rank, node in enumerate(self.source.order)}
-
-    @cached_property
-    def _opened(self) -> tuple[Backend, SubgraphProperty, SubgraphSelector] | None:
-        """Open the fallback backend; what is wrong with it is said when nodes are left to it."""
-        try:
-            backend = open_fallback(self.settings)
-            property_ = next(iter(backend.properties()), None) if backend is not None else None
-        except SubgraphkitError:
-            return None
-        if backend is None or property_ is None:
-            return None
-        return backend, property_, property_.create_selector(self.source)
 
 
 def fold(
@@ -195,6 +82,7 @@ class _Work:
         self._constants = dict(graph.constants)
         self._left_out = dict(graph.left_out)
         self._renamed: dict[str, str] = {}
+        self._repeats = Repeats(graph, values, self.folding.sources)
         self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
         self._limits = limits = settings.limits.within(settings.max_memory)
@@ -206,13 +94,17 @@ class _Work:
         self._cost = 0
 
     def look_at_every_node(self) -> None:
-        """Compute what can be, and look for copies."""
+        """Compute what can be, and look for repeats and copies."""
         graph, constants, static = self._graph, self._constants, self._static
         op_types, inputs, outputs = graph.table.op_types, graph.table.inputs, graph.table.outputs
         for node in graph.order:
             made, read = outputs[node], inputs[node]
             if len(made) == 1 and made[0] in self._values:
                 self._compute(node, is_known=True)
+            elif (op_types[node] in _COPIES and self._take_copy_out(Node(graph, node))) or (
+                op_types[node] not in _LEFT_ALONE and self._take_repeat_out(node)
+            ):
+                pass
             # One look is enough for most nodes.
             elif (
                 read
@@ -220,8 +112,6 @@ class _Work:
                 and self._is_computable(node)
             ):
                 self._compute(node, is_known=False)
-            elif op_types[node] in _COPIES:
-                self._take_copy_out(Node(graph, node))
 
     def take_out_unread(self) -> None:
         """Take out the nodes that nothing is read of, and so on."""
@@ -354,15 +244,51 @@ class _Work:
                 self.folding.sources[name] |= {name}
         self._left_out[node] = "computed at bind"
 
-    def _take_copy_out(self, node: Node) -> None:
+    def _take_copy_out(self, node: Node) -> bool:
         output, *others = node.outputs
         if not output or self._graph.is_output(output) or output in self._captured:
-            return
+            return False
         if any(others) or not _is_copy(node):
-            return
+            return False
         (original, *_) = node.inputs
-        self._renamed[output] = self._renamed.get(original, original)
+        self._rename(output, self._renamed.get(original, original))
         self._left_out[node.id] = f"a copy of {original!r}"
+        return True
+
+    def _take_repeat_out(self, node: int) -> bool:
+        """Have the readers of a node read what an earlier one made, if that computes the same."""
+        table = self._graph.table
+        original = self._repeats.original(node)
+        if original is None or table.domains[node] or node in table.bodies:
+            return False
+        if not self._captured.union(self._graph.outputs).isdisjoint(
+            filter(None, table.outputs[node])
+        ):
+            return False
+        for name, other in zip(self._names_read(node), self._names_read(original), strict=True):
+            if name != other:  # equal constants, of which none may be replaced any more
+                self.folding.sources.setdefault(name, frozenset())
+                self.folding.sources.setdefault(other, frozenset())
+        for name, other in zip(table.outputs[node], table.outputs[original], strict=False):
+            self._rename(name, other)
+        self._left_out[node] = f"the same as {self._graph.nodes[original].label}"
+        return True
+
+    def _rename(self, name: str, other: str) -> None:
+        """Have the readers of one value read another; what is known of that is known of it."""
+        if not name:
+            return
+        self._renamed[name] = other
+        self._repeats.rename(name, other)
+        if other in self._constants:
+            self._constants[name] = self._constants[other]
+            sources = self.folding.sources
+            sources[name] = sources.get(other, frozenset({other}))
+        elif other in self._static:
+            self._static[name] = self._static[other]
+
+    def _names_read(self, node: int) -> list[str]:
+        return [self._renamed.get(name, name) for name in self._graph.table.inputs[node]]
 
 
 def _is_copy(node: Node) -> bool:

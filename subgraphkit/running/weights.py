@@ -99,7 +99,7 @@ class Weights:
         stored = self.current.get(name)
         folding = self._graph.folding
         if folding is not None and (sources := folding.sources.get(name)) is not None:
-            made_from = ", ".join(map(repr, sorted(sources))) or "sizes"
+            made_from = ", ".join(map(repr, sorted(sources))) or "sizes, or equal to others"
             raise _weights_refused(
                 f"the value of {name!r} is computed at bind from {made_from}",
                 hint="Replace what it is computed from.",

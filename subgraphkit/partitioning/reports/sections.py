@@ -326,5 +326,8 @@ def left_out_lines(partitioning: PartitioningData) -> list[str]:
         said.append(f"{count_of(replaced, 'If')} replaced by the branch that is taken")
     said += [f"{count_of(many, 'node')} {why}" for why, many in by_extensions.items()]
     if others:
-        said.append(f"{count_of(others, 'node')} left out, as a copy or because nothing reads it")
+        said.append(
+            f"{count_of(others, 'node')} left out, as a copy, as computed "
+            "before, or because nothing reads it"
+        )
     return ["; ".join(said)] if said else []

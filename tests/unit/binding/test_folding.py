@@ -68,7 +68,8 @@ def test_a_report_counts_what_left_and_each_node_is_explained():
     head, *rest = found.report(details=True).splitlines()
     assert head.endswith("2 nodes in 1 subgraph, backends numpy (declared)")
     assert rest[-1] == (
-        "2 nodes computed at bind; 3 nodes left out, as a copy or because nothing reads it."
+        "2 nodes computed at bind; 3 nodes left out, as a copy, as computed before, "
+        "or because nothing reads it."
     )
     assert str(found.explain(0)) == "#0 Transpose: in no subgraph\n  left out: computed at bind"
     assert found.explain(3).left_out == "a copy of 'p'"
@@ -163,7 +164,7 @@ def test_what_is_far_larger_than_what_it_is_made_of_is_left_to_run(nodes):
 
 
 def test_all_that_is_computed_for_a_graph_is_bounded():
-    weights = " ".join(f"w{i} = ConstantOfShape(large)" for i in range(9))
+    weights = " ".join(f"w{i} = ConstantOfShape<value=float[1] {{{i}}}>(large)" for i in range(9))
     products = " ".join(f"y{i} = MatMul(x, w{i})" for i in range(9))
     outputs = ", ".join(f"y{i}" for i in range(9))
     large = "<int64[2] large = {67108864, 1}>"

@@ -16,7 +16,7 @@ from subgraphkit.bundling import check_target, writing
 from subgraphkit.errors import BundleError, CompileError
 from subgraphkit.storing.files import claim_path
 from tests.ready import python_command
-from tests.storing import storing
+from tests.storing import failing_once, storing
 from tests.unit.bundling.conftest import X, wide
 
 
@@ -133,16 +133,9 @@ def test_nobody_else_may_write_to_what_was_written():
 def test_a_disk_that_fails_leaves_nothing_or_what_was_there(monkeypatch, code, call):
     _export()
     kept = {path.name: path.read_bytes() for path in Path("bundle").iterdir()}
-    real, calls = os.fsync, iter(range(99))
-
-    def failing(descriptor):
-        if next(calls) == call:
-            raise OSError(code, os.strerror(code))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", failing)
+    real = os.fsync
     for place in ("bundle", "fresh"):
-        calls = iter(range(99))
+        monkeypatch.setattr(os, "fsync", failing_once(real, code, call))
         if call < 3:  # weights, model and manifest; the flushes of folders may fail
             with pytest.raises(BundleError, match="SGK180"):
                 _export(place, overwrite=True)

@@ -13,7 +13,7 @@ import pytest
 from subgraphkit.compiling.caching.store import EngineStore
 from subgraphkit.errors import SubgraphkitWarning
 from subgraphkit.storing.files import claim_path
-from tests.storing import storing
+from tests.storing import failing_once, storing
 from tests.unit.compiling.cache_checks import (
     EXPECTED,
     OTHER,
@@ -211,14 +211,7 @@ def test_a_key_that_others_could_know_or_have_made_is_not_used(home, problem):
 def test_a_disk_that_fails_costs_one_warning_and_nothing_else(engines, monkeypatch, code, call):
     run(storing(), OTHER)  # folder and key are there
     before = sorted(engines.iterdir())
-    real, calls = os.fsync, iter(range(99))
-
-    def failing(descriptor):
-        if next(calls) == call:
-            raise OSError(code, os.strerror(code))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", failing)
+    monkeypatch.setattr(os, "fsync", failing_once(os.fsync, code, call))
     backend = storing()
     if call in {0, 2}:  # the flushes of engine and description; those of the folder may fail
         with pytest.warns(SubgraphkitWarning, match=r"SGK151.*cannot write to") as heard:

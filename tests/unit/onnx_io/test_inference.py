@@ -271,11 +271,8 @@ def test_constants_that_calls_multiply_count_as_well():
 
 
 def test_operator_sets_that_only_functions_import_come_along():
-    imports = '<domain: "local", opset_import: ["": 18, "ai.onnx.ml": 3]>'
-    proto = parser.parse_model(
-        f"{HEADER}\ng (float[2] x) => (float[2] y) {{ y = local.Over(x) }}\n"
-        f"{imports}\nOver (a) => (b) {{ b = ai.onnx.ml.Binarizer <threshold = 1.0> (a) }}"
-    )
+    proto = model("Twice (a) => (b) { b = ai.onnx.ml.Binarizer <threshold = 1.0> (a) }")
+    proto.functions[0].opset_import.add(domain="ai.onnx.ml", version=3)
     graph = sk.load(proto).graph
     assert graph.nodes[0].qualified_op_type == "ai.onnx.ml::Binarizer"
     assert graph.nodes[0].opset == 3
@@ -283,13 +280,11 @@ def test_operator_sets_that_only_functions_import_come_along():
 
 
 def test_a_function_of_another_operator_set_version_is_converted():
-    imports = '<domain: "local", opset_import: ["": 11]>'
-    proto = parser.parse_model(
-        f"{HEADER}\ng (float[2, 1] x) => (float[2] y) {{ y = local.Flat(x) }}\n"
-        f"{imports}\nFlat (a) => (b) {{ b = Squeeze <axes = [1]> (a) }}"
-    )
+    proto = model("Twice (a) => (b) { b = Unsqueeze <axes = [1]> (a) }")
+    proto.functions[0].opset_import[0].version = 11
+    proto.graph.output[0].type.tensor_type.shape.dim.add(dim_value=1)
     graph = sk.load(proto).graph
-    assert [node.op_type for node in graph.nodes][-1] == "Squeeze"
+    assert [node.op_type for node in graph.nodes][-1] == "Unsqueeze"
     assert len(graph.nodes[len(graph.nodes) - 1].inputs) == 2
 
 

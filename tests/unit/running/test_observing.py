@@ -112,20 +112,12 @@ class Listener:
         self.note("plan", partitioning)
 
     @sk.hookimpl
-    def subgraphkit_compiled(self, event):
-        self.note("compiled", event)
-
-    @sk.hookimpl
     def subgraphkit_fallback(self, event):
         self.note(event.level, event)
 
-    @sk.hookimpl
-    def subgraphkit_run_start(self, event):
-        self.note("start", event)
-
-    @sk.hookimpl
-    def subgraphkit_run_end(self, event):
-        self.note("end", event)
+    subgraphkit_compiled = sk.hookimpl(lambda self, event: self.note("compiled", event))
+    subgraphkit_run_start = sk.hookimpl(lambda self, event: self.note("start", event))
+    subgraphkit_run_end = sk.hookimpl(lambda self, event: self.note("end", event))
 
 
 @pytest.fixture
