@@ -139,10 +139,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
 
     def info(self) -> Mapping[str, Any]:
         """Return the number of nodes, providers, weights and the profile's path; JSON-able."""
-        facts: dict[str, Any] = dict(self._facts)
-        if self._profile:
-            facts["profile"] = self._profile
-        return facts
+        return {**self._facts, **({"profile": self._profile} if self._profile else {})}
 
     def profiled(self, record: _Record) -> SubgraphOperator:
         """Open the region again, with ONNX Runtime's profiler."""
