@@ -48,9 +48,17 @@ def replaceable(
 def forget(
     graph: Graph, node: int, bodies: Mapping[int, Mapping[str, Graph]], types: dict[str, ValueType]
 ) -> bool:
-    """Forget the shapes that onnx has from one branch alone; say whether there were any."""
-    found = False
-    for body in bodies.get(node, {}).values() if graph.table.op_types[node] == "If" else ():
+    """Forget the shapes that onnx has from one branch alone; say whether there were any.
+
+    Sizes go as well that a window which is rounded up may have made: onnx counts too many of it.
+    """
+    found, inside = False, bodies.get(node, {}).values()
+    if any(one.attribute("ceil_mode", 0) for body in inside for one in body.nodes):
+        sized = {name: types.get(name) for name in graph.table.outputs[node]}
+        for name, type_ in sized.items():
+            if isinstance(type_, TensorType) and type_.shape:
+                types[name], found = TensorType(type_.dtype, (None,) * len(type_.shape)), True
+    for body in inside if graph.table.op_types[node] == "If" else ():
         for inner, name in zip(body.outputs, graph.table.outputs[node], strict=True):
             made, type_ = body.types.get(inner), types.get(name)
             if not isinstance(type_, TensorType) or type_.shape is None:
