@@ -224,6 +224,10 @@ def _window(node: Node) -> str:
     dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
     if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return "padding to the same size is wrong with dilations or steps beyond a window"
+    pads, steps = (node.attribute(name, None) or (0,) for name in ("pads", "strides"))
+    may_lack = not spare and max(steps) > 1 and max(taps) > 1 + 2 * min(pads)
+    if may_lack and RegionFallback.emptied_by(node) is not None:
+        return "of less than a window, which a node in front may leave, it makes an element"
     if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""
@@ -292,6 +296,17 @@ def _split_to_sequence(node: Node) -> str:
     return "keepdims is heard although sizes are stated" if squeezes else ""
 
 
+def _half_spectrum(node: Node) -> str:
+    if not (node.attribute("inverse", 0) and node.attribute("onesided", 0)):
+        return ""
+    length, axis = (node.constant(place) for place in (1, 2))
+    bins = None if length is None else length.item() // 2 + 1
+    size = (node.shape(0) or ("", ""))[-2 if axis is None else axis.item()]
+    is_told = axis is not None or not _has(node.inputs, 2)
+    is_safe = (is_told and bins == size) or not _has(node.inputs, 1)
+    return "" if is_safe else "half a spectrum of another length is mirrored in the wrong place"
+
+
 def _stft(node: Node) -> str:
     length = node.constant(3) if _has(node.inputs, 3) else np.ones(1)
     is_safe = length is not None and (length > 0).all()
@@ -327,6 +342,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "ConvInteger": lambda node: _window(node) or _conv_integer(node),
     "ConvTranspose": _stated_size,
     "DequantizeLinear": _dequantize,
+    "DFT": _half_spectrum,
     "Div": _division,
     **dict.fromkeys(("GRU", "LSTM"), lambda n: _SINGLE if n.dtype() is DataType.DOUBLE else ""),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,

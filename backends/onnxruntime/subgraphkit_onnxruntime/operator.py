@@ -139,7 +139,10 @@ class OnnxRuntimeOperator(SubgraphOperator):
 
     def info(self) -> Mapping[str, Any]:
         """Return the number of nodes, providers, weights and the profile's path; JSON-able."""
-        return {**self._facts, **({"profile": self._profile} if self._profile else {})}
+        facts: dict[str, Any] = dict(self._facts)
+        if self._profile:
+            facts["profile"] = self._profile
+        return facts
 
     def profiled(self, record: _Record) -> SubgraphOperator:
         """Open the region again, with ONNX Runtime's profiler."""
