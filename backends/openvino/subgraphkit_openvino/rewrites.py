@@ -206,7 +206,9 @@ def hold_apart(model: Any) -> None:
     Recurrent operations that read one transposed value: it is turned for the last. Attention and a
     turn of as many heads as positions: it is left out. Parts of a value that are convolved and put
     together: they are taken in their order, and as many as there are. Products and means that are
-    joined with more axes than they have: attention fails to compile, a norm loses the axes.
+    joined with more axes than they have: attention fails to compile, a norm loses the axes. What is
+    scaled by infinity: weights are, before they are added up. Logarithms of 1 and an exponential:
+    they do not overflow.
     """
     readers: dict[Any, list[Any]] = {}
     for op in _operations(model):
@@ -221,8 +223,24 @@ def hold_apart(model: Any) -> None:
         elif "auto_broadcast" in op.get_attributes():
             less = [end for end in ends if end.get_partial_shape().rank != shape.rank]
             _part(end for end in less if _follows_product(end.get_source_output()))
+            _part(end for end in ends if _is_scaled_away(op, end))
+        elif name == "Log" and {one.get_type_name() for one in _readers(op)} != {"Tanh"}:
+            maker = ends[0].get_source_output().get_node()
+            makers = [value.get_node().get_type_name() for value in maker.input_values()]
+            _part(ends if maker.get_type_name() == "Add" and "Exp" in makers else ())
     for several in readers.values():
         _part(several if len(several) > 1 else ())
+
+
+def _is_scaled_away(op: Any, end: Any) -> bool:
+    """Say whether a value is divided by a stored 0, or times infinity."""
+    name, place = op.get_type_name(), end.get_index()
+    scales = name == "Multiply" or (name, place) == ("Divide", 0)
+    other = op.input_value(1 - place) if scales else end.get_source_output()
+    if other.get_node().get_type_name() != "Constant" or not other.get_element_type().is_real():
+        return False
+    factor = np.asarray(other.get_node().get_data(), np.float32)
+    return scales and not (factor.all() if name == "Divide" else np.isfinite(factor).all())
 
 
 def _mixed_parts(op: Any) -> Sequence[Any]:
@@ -274,6 +292,19 @@ def _open_rank(value: Any) -> int:
     """Return the rank of a value whose last size is open; else 0."""
     shape = value.get_partial_shape()
     return len(shape) if shape.rank.is_static and len(shape) and shape[-1].is_dynamic else 0
+
+
+def keep_above_nothing(model: Any) -> None:
+    """Turn what OpenVINO's SoftPlus makes below 0, of which NaN may come; Tanh is joined to it."""
+    for op in _operations(model):
+        ends, readers = (
+            op.output(0).get_target_inputs(),
+            {it.get_type_name() for it in _readers(op)},
+        )
+        if op.get_type_name() == "SoftPlus" and readers != {"Tanh"}:
+            above = library.runtime().opset13.absolute(op).output(0)
+            for end in ends:
+                end.replace_source_output(above)
 
 
 def spread_channels(model: Any) -> None:
@@ -328,6 +359,6 @@ def _source(op: Any) -> str:
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
     cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, hold_apart,
-    mask_attention, spread_channels, hand_out_branches,
+    mask_attention, spread_channels, keep_above_nothing, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

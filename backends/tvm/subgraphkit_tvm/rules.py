@@ -154,6 +154,10 @@ _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(("HardSigmoid", "HardSwish"), _of_doubles),
     "BatchNormalization": _when(lambda n: n.attribute("training_mode", 0), _INFERENCE),
     "BitShift": _bit_shift,
+    "ConvTranspose": _when(
+        lambda n: max(n.attribute("dilations", None) or (1,)) > 1,
+        "TVM multiplies by 0 between taps, which is NaN of infinities",
+    ),
     "CastLike": _when(lambda n: any(map(n.is_constant, (0, 1))), "TVM fails to fold a constant"),
     "Dropout": _dropout,
     "Gelu": _when(lambda n: n.dtype() is DataType.FLOAT16, "TVM cancels digits of a half"),
