@@ -3,7 +3,7 @@
 Usage: ``python benchmarks/backends/bench_operators.py [--backends A,B] [--classes A,B]``
 
 Every class has a model that consists of it, measured by ``subgraphkit.comparing.bench``: a process
-per backend, taking turns. The figures belong into ``_COSTS`` of
+per backend, taking turns. The figures belong into ``_MEASURED`` of
 ``subgraphkit/partitioning/predictions.py``: seconds for 10**9 operations, or bytes where a class is
 bound by memory, and seconds for a node of four elements and for a run of one node. A backend that
 leaves nodes of the model to NumPy has no figure.

@@ -25,7 +25,7 @@ from subgraphkit.partitioning.constraints import (
     kept_away,
     resolve_constraints,
 )
-from subgraphkit.partitioning.predictions import Predictions
+from subgraphkit.partitioning.predictions import MARGIN, Predictions
 
 _Division = tuple[PartitionState, Passes]
 
@@ -96,7 +96,7 @@ def _weigh_division(
         alone = claim_regions(bound, choose_again(bound, claims, name))
         takes_all = not any(alone[0].free) and _taking_part(alone[0]) == {name}
         predicted = costs.total(alone[0]) if takes_all and seconds is not None else None
-        if predicted is not None and seconds is not None and predicted <= seconds:
+        if predicted is not None and seconds is not None and MARGIN * predicted <= seconds:
             best = alone
     return best
 
@@ -112,7 +112,7 @@ def _wants_more(state: PartitionState, costs: Predictions | None) -> bool:
         if state.properties[region.claim].claim.is_fallback:
             left += state.nodes_of(region)
     if costs is not None:
-        costs.left = left
+        costs.left, costs.divided = left, costs.total(state) or 0.0
     return bool(left)
 
 

@@ -7,13 +7,14 @@ model, and says nothing of others. Predictions rank backends and weigh small reg
 measurement.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
 from subgraphkit.configuration.config import ResolvedConfig
+from subgraphkit.configuration.layers import processor_name
 from subgraphkit.configuration.selection import AUTO, NONE
 from subgraphkit.ir import Node, boundary
 from subgraphkit.ir.costs import is_open, work_of
@@ -34,38 +35,33 @@ OPEN: Final = "open node"
 # Seconds for 10**9 operations or bytes on two quiet threads of an x86-64 processor with AVX2, for
 # one node on one thread, and for a run. OpenVINO's for open sizes is the median of 12 networks.
 # What is missing the backend does not take.
-_COSTS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
-    {
-        "convolution": {
-            "numpy": 0.0093, "onnxruntime": 0.0061, "openvino": 0.0063, "onednn": 0.0074,
-            "tvm": 0.13,
-        },
-        "depthwise": {
-            "numpy": 0.16, "onnxruntime": 0.021, "openvino": 0.03, "onednn": 0.038, "tvm": 0.18
-        },
-        "product": {
-            "numpy": 0.0076, "onnxruntime": 0.0062, "openvino": 0.0061, "onednn": 0.0068,
-            "tvm": 0.032,
-        },
-        "recurrent": {"numpy": 0.07, "onnxruntime": 0.021, "openvino": 0.026},
-        "quantized": {"numpy": 0.81, "onnxruntime": 0.0057},
-        "elementwise": {"numpy": 0.13, "onnxruntime": 0.058, "openvino": 0.03, "tvm": 0.37},
-        "fourier": {"numpy": 0.19, "onnxruntime": 0.99},
-        "power": {"numpy": 0.87, "onnxruntime": 4.3, "openvino": 0.13, "tvm": 1.6},
-        "movement": {"numpy": 0.16, "onnxruntime": 0.018, "openvino": 0.022, "tvm": 0.047},
-        NODE: {
-            "numpy": 8.7e-7, "onnxruntime": 4.6e-7, "openvino": 5.8e-7, "onednn": 5e-6,
-            "tvm": 3.2e-7,
-        },
-        RUN: {
-            "numpy": 8e-6, "onnxruntime": 1.1e-5, "openvino": 4.1e-5, "onednn": 7.8e-5,
-            "tvm": 1.1e-5,
-        },
-        OPEN: {"numpy": 0.0, "openvino": 2.5e-6},
-    }
-)  # fmt: skip
+_BACKENDS: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
+_MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
+    "convolution": (0.0093, 0.0061, 0.0063, 0.0074, 0.13),
+    "depthwise": (0.16, 0.021, 0.03, 0.038, 0.18),
+    "product": (0.0076, 0.0062, 0.0061, 0.0068, 0.032),
+    "recurrent": (0.07, 0.021, 0.026, None, None),
+    "quantized": (0.81, 0.0057, None, None, None),
+    "elementwise": (0.13, 0.058, 0.03, None, 0.37),
+    "fourier": (0.19, 0.99, None, None, None),
+    "power": (0.87, 4.3, 0.13, None, 1.6),
+    "movement": (0.16, 0.018, 0.022, None, 0.047),
+    NODE: (8.7e-7, 4.6e-7, 5.8e-7, 5e-6, 3.2e-7),
+    RUN: (8e-6, 1.1e-5, 4.1e-5, 7.8e-5, 1.1e-5),
+    OPEN: (0.0, None, 2.5e-6, None, None),
+}
+_COSTS: Final[Mapping[str, Mapping[str, float]]] = {
+    kind: {name: cost for name, cost in zip(_BACKENDS, row, strict=True) if cost is not None}
+    for kind, row in _MEASURED.items()
+}
 
 _UNITS: Final = 1e9
+
+# On one thread libraries take twice that. NumPy computes one element after the other, but for these
+# classes, on one thread in any case.
+_ALONE: Final = 2.0
+_ALONE_ANYWAY: Final = 1.2
+_SHARED: Final = frozenset({"convolution", "product"})
 # The backend that has every class.
 _TOTAL: Final = "numpy"
 
@@ -81,12 +77,14 @@ _CUTTING: Final = 0.05
 _SMALL: Final = 0.01
 
 # A backend comes before one of higher priority where it is predicted to take less than this part
-# of its time; of small ones, on one thread or below so many seconds, there is less to gain, and
-# of open sizes less is known: Magika took 2.1 times the best where 0.86 was predicted.
+# of its time; of small ones, below so many seconds, or on one thread without wide vectors, there is
+# less to gain, and of open sizes less is known: Magika took 2.1 times the best where 0.86 was
+# predicted.
 # Fusion is not in the predictions, which may be off by a fifth. Of 23 networks that libraries
 # take whole, on two threads, the first by 0.8 takes 1.36 times the best at most, 1.059 in the
-# mean, by 0.95 1.19 and 1.019; on one thread, 0.95 takes more than 0.8.
-_MARGIN: Final = 0.95
+# mean, by 0.95 1.19 and 1.019. On one thread 0.95 takes more than 0.8 with AVX2; with AVX-512, of
+# 28 networks, 1.02 in the mean and 0.8 takes 1.08.
+MARGIN: Final = 0.95
 _MARGIN_OF_UNSURE: Final = 0.8
 _LEAST: Final = 1e-3
 
@@ -110,6 +108,8 @@ class Predictions:
         self._work: dict[int, tuple[str, int]] = {}
         self.left: Collection[int] = ()
         """Nodes that only a fallback backend would run so far."""
+        self.divided = 0.0
+        """The seconds of a run as it is divided so far; 0 where that is not known."""
 
     def of(self, backend: str, nodes: Iterable[int]) -> float | None:
         """Return the seconds that nodes would take; None for a backend that was never measured."""
@@ -132,8 +132,9 @@ class Predictions:
         if "convolution" in self._whole and any(map(_is_open_picture, fed)):
             extra = {NODE: 0}
         predicted = {name: self._seconds(name, {**self._whole, **extra}) for name in known}
-        is_unsure = opens or self._settings.threads == 1 or min(predicted.values()) < _LEAST
-        margin = _MARGIN_OF_UNSURE if is_unsure else _MARGIN
+        is_slim = self._settings.threads == 1 and "avx512f" not in processor_name()
+        is_unsure = opens or is_slim or min(predicted.values()) < _LEAST
+        margin = _MARGIN_OF_UNSURE if is_unsure else MARGIN
         order: list[str] = []
         for name in known:
             at = len(order)
@@ -154,7 +155,9 @@ class Predictions:
             return True
         here = self.of(fallback, self.left) or self._by_total(self.left)
         there = self.of(name, self.left) or 0.0
-        return there < here and self._gains(name, [fallback], self.left, crossing=2)
+        if there < here and self._gains(name, [fallback], self.left, crossing=2):
+            return True
+        return (self.of(name, self._bound.order) or math.inf) < self.divided
 
     def total(self, state: PartitionState) -> float | None:
         """Return the seconds of a run as it was divided; None where they cannot be predicted."""
@@ -209,10 +212,13 @@ class Predictions:
         return self._by_total(nodes) / (self._seconds(_TOTAL, self._whole) or 1.0)
 
     def _seconds(self, backend: str, units: Mapping[str, int]) -> float:
-        seconds = 0.0
+        seconds, is_alone = 0.0, self._settings.threads == 1
         for kind, count in units.items():
-            row, scale = _COSTS.get(kind, {}), 1.0 if kind in {NODE, OPEN, RUN} else _UNITS
-            seconds += count * (row.get(backend, row.get(_TOTAL, 0.0)) / scale)
+            row = _COSTS.get(kind, {})
+            by = backend if backend in row else _TOTAL
+            alone = _ALONE if by != _TOTAL or kind in _SHARED else _ALONE_ANYWAY
+            scale = (alone if is_alone else 1.0) / _UNITS
+            seconds += count * row.get(by, 0.0) * (1.0 if kind in {NODE, OPEN, RUN} else scale)
         return seconds
 
     @cached_property

@@ -5,6 +5,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.finding.catalogue import CATALOGUE
 from subgraphkit.finding.registry import registered
+from subgraphkit.partitioning import predictions
 from subgraphkit.partitioning.predictions import Predictions
 from tests.fakes import claiming
 from tests.models import parsed
@@ -71,10 +72,13 @@ def test_auto_keeps_small_regions_that_nobody_else_takes(monkeypatch):
     assert [name for name, _ in homes(found)] == ["a_relus", "b_others"] * 2
 
 
-def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn():
+def test_a_cheap_start_minds_the_threads_and_who_is_slow_at_lrn(monkeypatch):
     names = ["onednn", "onnxruntime"]  # by the table the second takes 0.91 of the first
-    for size, threads, expected in ((2048, 1, names), (2048, 2, names[::-1])):
-        product = products(size, threads=threads)
+    for threads, has, expected in (
+        (1, "avx2", names), (1, "avx512f", names[::-1]), (2, "avx2", names[::-1])
+    ):  # fmt: skip
+        monkeypatch.setattr(predictions, "processor_name", lambda has=has: has)
+        product = products(2048, threads=threads)
         assert Predictions(product, product.settings).rank_backends(names) == expected
     names = ["onnxruntime", "openvino"]
     model = bound("g (float[1,96,54,54] x) => (float[1,96,54,54] y) { y = LRN<size=5>(x) }")
