@@ -42,6 +42,9 @@ MOST_AT_BIND: Final = 1 << 29
 # Assumed for a string, and for an element type that is not known: two words.
 _BITS_OF_TEXT: Final = 128
 
+# Groups that add up so many products for an element are computed as if there was one group.
+_LONG_SUM: Final = 1024
+
 # What to write an element weighs, beside the operations that compute it.
 _OF_AN_ELEMENT: Final = 10
 
@@ -91,8 +94,9 @@ def work_of(node: Node) -> tuple[str, int]:
     """
     kind = _BY_OPERATIONS.get(node.op_type)
     if kind is not None:
-        grouped = kind == "convolution" and node.attribute("group", 1) > 1
-        return ("depthwise" if grouped else kind), estimate_flops(node)
+        if kind == "convolution" and node.attribute("group", 1) > 1:
+            kind = "depthwise" if prod(_input(node, 1)[1:]) < _LONG_SUM else kind
+        return kind, estimate_flops(node)
     if node.op_type in _VIEWS:
         return "movement", 0
     names = [name for name in (*node.inputs, *node.outputs) if name]

@@ -3,7 +3,7 @@
 import pytest
 
 from subgraphkit.ir import effort_of
-from subgraphkit.ir.costs import estimate_flops
+from subgraphkit.ir.costs import estimate_flops, work_of
 from tests.models import parsed
 from tests.unit.partitioning.pass_support import bound
 
@@ -72,3 +72,10 @@ def test_the_effort_of_a_node_is_no_less_than_its_operations(call, inputs, outpu
     graph = bound(f"one ({inputs}) => ({output}) {{ y = {call} }}")
     assert least <= effort_of(graph.nodes[0]) <= 64 * least
     assert effort_of(graph.nodes[0], [10**9] * len(graph.nodes[0].inputs)) >= least
+
+
+def test_groups_with_long_sums_are_no_depthwise_convolution():
+    for reach, kind in ((3, "depthwise"), (900, "convolution")):
+        edge = f"float[1,4,900,1] x, float[4,2,{reach},1] w"
+        node = bound(f"g ({edge}) => (y) {{ y = Conv<group=2>(x, w) }}").nodes[0]
+        assert work_of(node)[0] == kind
