@@ -1,10 +1,10 @@
 """Inputs and outputs bound in advance, as with ONNX Runtime's ``IOBinding``."""
 
 import ctypes
+import math
 import re
 from collections.abc import Collection, Sequence
-from functools import partial
-from itertools import combinations
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from subgraphkit.errors import CallerError, InputError
 from subgraphkit.ir import BoundGraph
-from subgraphkit.running.devices import HOST, DeviceBuffer, Stay, is_on_device, overlap, to_host
-from subgraphkit.running.in_place import Shared, is_same_memory, owner_of
+from subgraphkit.running.devices import HOST, DeviceBuffer, Stay, is_on_device, to_host
+from subgraphkit.running.in_place import Shared, is_same_memory, overlap, overlaps, owner_of
 from subgraphkit.running.messages import unfit
 from subgraphkit.types import DataType, Shape, TensorType
 
@@ -61,7 +61,7 @@ class IOBinding:
             raise InputError("SGK142", f"the model has no input {name!r}")
         if array is not self._inputs.get(name):
             self._inputs[name] = array
-            if name in self._sharing or self._is_written(array):
+            if self._buffers is not None and (name in self._sharing or self._is_written(array)):
                 self._buffers = None
 
     bind_ortvalue_input = bind_cpu_input
@@ -129,21 +129,18 @@ class IOBinding:
         if name not in self._graph.outputs:
             raise InputError("SGK143", f"the model has no output {name!r}")
         where = (device_type, device_id)
-        target: Any
+        target: Any = device_type
         if buffer_ptr is not None:
             target = _at(name, where, element_type, shape, buffer_ptr)
         elif isinstance(device_type, str):
             self._check_kind(name, device_type)
             target = None if device_type == HOST else Stay(f"{device_type}:{device_id}")
-        else:
-            target = device_type
         self._check_target(name, target)
-        if target is self._targets.get(name, HOST):
+        known = self._targets.get(name, HOST)
+        if target is known or (buffer_ptr is not None and is_same_memory(target, known)):
             return  # a decoder binds its outputs again before each step
         self._targets[name], self._buffers = target, None
-        self._memory = {
-            name: one for name, one in self._targets.items() if not isinstance(one, Stay | None)
-        }
+        self._memory = {n: x for n, x in self._targets.items() if not isinstance(x, Stay | None)}
         self._owners = {id(owner_of(one)) for one in self._memory.values()}
 
     def bind_ortvalue_output(self, name: str, ortvalue: Any) -> None:
@@ -220,10 +217,9 @@ class IOBinding:
                 on a device shares memory with another (SGK145).
         """
         if self._buffers is None:
-            self._check_apart()
-            inputs = self._inputs.items()
-            self._sharing = frozenset(name for name, array in inputs if self._is_written(array))
-            self._buffers = [self._choose_buffer(name) for name in self._graph.outputs]
+            shared = self._find_shared()
+            self._sharing = frozenset(chain(*shared.values()))
+            self._buffers = [self._choose_buffer(*one) for one in shared.items()]
         return self._buffers
 
     def accept(self, results: Sequence[Any]) -> None:
@@ -266,21 +262,27 @@ class IOBinding:
         owner = owner_of(array)
         if owner is not None and self._owners.isdisjoint({id(owner), id(None)}):
             return False  # each of two owners has memory of its own
-        return any(map(partial(overlap, array), self._memory.values()))
+        return any(overlap(array, one) for one in self._memory.values())
 
-    def _check_apart(self) -> None:
-        for (name, target), (other, another) in combinations(self._memory.items(), 2):
-            if overlap(target, another):
+    def _find_shared(self) -> dict[str, list[str]]:
+        """Return for each output the inputs that its buffer shares memory with."""
+        found: dict[str, list[str]] = {name: [] for name in self._graph.outputs}
+        every, count = [*self._memory.items(), *self._inputs.items()], len(self._memory)
+        for one, at in overlaps([x for _, x in every[:count]], [x for _, x in every]):
+            name, other = every[one][0], every[at][0]
+            if at >= count:
+                found[name].append(other)
+            elif one < at:
                 raise unfit(
                     f"the buffers for outputs {name!r} and {other!r} share memory",
                     hint="Bind each to a buffer of its own, or to nothing.",
                 )
+        return found
 
-    def _choose_buffer(self, name: str) -> Any:
+    def _choose_buffer(self, name: str, shared: Sequence[str]) -> Any:
         target, type_ = self._targets.get(name), self._graph.types.get(name)
         if target is None or isinstance(target, Stay):
             return target
-        shared = [fed for fed in self._sharing if overlap(target, self._inputs[fed])]
         if not isinstance(target, np.ndarray):
             if shared:
                 raise unfit(
@@ -342,10 +344,9 @@ def _at(
             f"the memory bound to {name!r} is on {kind!r}, expected 'cpu' or 'cuda'",
             hint="Memory of other devices is not read by its address.",
         )
-    count = int(np.prod(sizes, dtype=np.int64))
+    count = math.prod(sizes)
     buffer = (ctypes.c_byte * (count * dtype.itemsize)).from_address(address if count else 0)
-    array: _Array = np.frombuffer(memoryview(buffer), dtype, count).reshape(sizes)
-    return array
+    return np.frombuffer(memoryview(buffer), dtype, count).reshape(sizes)
 
 
 def _dtype_of(element_type: Any) -> np.dtype[Any]:
@@ -353,14 +354,9 @@ def _dtype_of(element_type: Any) -> np.dtype[Any]:
     text = _TENSOR.fullmatch(element_type) if isinstance(element_type, str) else None
     if text is not None and text[1].upper() not in DataType.__members__:
         raise TypeError(f"ONNX has no type {element_type!r}")
-    dtype: np.dtype[Any]
     if text is not None:
-        dtype = DataType[text[1].upper()].numpy
-    elif isinstance(element_type, int):
-        dtype = DataType(element_type).numpy
-    else:
-        dtype = np.dtype(element_type)
-    return dtype
+        return DataType[text[1].upper()].numpy
+    return DataType(element_type).numpy if isinstance(element_type, int) else np.dtype(element_type)
 
 
 def _check_fits(name: str, buffer: _Array, dtype: np.dtype[Any], shape: Shape | None) -> None:

@@ -205,38 +205,3 @@ def to_host(value: Any) -> Any:
     if not hasattr(value, "__array__"):
         raise TypeError(f"the host cannot read a {type(value).__name__} on a device")
     return np.asarray(value)
-
-
-def overlap(one: Any, other: Any) -> bool:
-    """Say whether two arrays may share memory, as far as they say where they are."""
-    if one is other:
-        return True
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return bool(np.may_share_memory(one, other))
-    # To ask an array on a device where it is may cost it something.
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return False
-    first, second = _extent(one), _extent(other)
-    if first is None or second is None:
-        return False
-    return first[0] < second[1] and second[0] < first[1]
-
-
-def _extent(value: Any) -> tuple[int, int] | None:
-    """Return the first address of an array on a GPU and the one after its last."""
-    try:
-        interface = getattr(value, "__cuda_array_interface__", None)
-    except (RuntimeError, TypeError):  # torch's, for tensors it does not describe
-        return None
-    if interface is None:
-        return None
-    shape, size = interface["shape"], np.dtype(interface["typestr"]).itemsize
-    strides = interface.get("strides")
-    start = interface["data"][0]
-    if 0 in shape:
-        return start, start
-    if strides is None:
-        return start, start + int(np.prod(shape, dtype=np.int64)) * size
-    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
-    low, high = sum(min(one, 0) for one in steps), sum(max(one, 0) for one in steps)
-    return start + low, start + high + size

@@ -28,13 +28,10 @@ class Shared(NamedTuple):
 
 def is_same_memory(one: Any, other: Any) -> bool:
     """Say whether two arrays of the host are the same elements in the same order."""
-    return (
-        isinstance(one, np.ndarray)
-        and isinstance(other, np.ndarray)
-        and one.flags.c_contiguous
-        and other.flags.c_contiguous
-        and (one.ctypes.data, one.shape, one.dtype) == (other.ctypes.data, other.shape, other.dtype)
-    )
+    if not all(isinstance(x, np.ndarray) and x.flags.c_contiguous for x in (one, other)):
+        return False
+    first, second = ((x.ctypes.data, x.shape, x.dtype) for x in (one, other))
+    return first == second
 
 
 def owner_of(array: Any) -> Any:
@@ -42,6 +39,49 @@ def owner_of(array: Any) -> Any:
     while isinstance(array, np.ndarray) and not array.flags.owndata:
         array = array.base
     return array if isinstance(array, np.ndarray) else None
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Say whether two arrays may share memory, as far as they say where they are."""
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return bool(np.may_share_memory(one, other))
+    # To ask an array on a device where it is may cost it something.
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return False
+    first, second = _extent(one), _extent(other)
+    return bool(first and second and first[0] < second[1] and second[0] < first[1])
+
+
+def overlaps(some: Sequence[Any], others: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return the places of those that may share memory; as ``overlap``, in linear time."""
+    bounds = ([_extent(x) or (id(x), id(x) + 1) for x in arrays] for arrays in (some, others))
+    (low, high), (start, end) = (np.array(one, np.uint64).reshape(-1, 2).T for one in bounds)
+    near = np.argwhere((low[:, None] < end) & (start < high[:, None])).tolist()
+    return [(one, other) for one, other in near if overlap(some[one], others[other])]
+
+
+def _extent(value: Any) -> tuple[int, int] | None:
+    """Return the first address of an array and the one after its last."""
+    if isinstance(value, np.ndarray):
+        return np.lib.array_utils.byte_bounds(value)
+    try:
+        interface = getattr(value, "__cuda_array_interface__", None)
+    except (RuntimeError, TypeError):  # torch's, for tensors it does not describe
+        return None
+    if interface is None:
+        return None
+    shape, size = interface["shape"], np.dtype(interface["typestr"]).itemsize
+    strides = interface.get("strides")
+    start = interface["data"][0]
+    if 0 in shape:
+        return start, start
+    if strides is None:
+        return start, start + int(np.prod(shape, dtype=np.int64)) * size
+    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    low, high = sum(min(one, 0) for one in steps), sum(max(one, 0) for one in steps)
+    return start + low, start + high + size
 
 
 def find_outputs_in_place(plan: Plan) -> Mapping[str, str]:

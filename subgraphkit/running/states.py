@@ -11,6 +11,7 @@ import numpy as np
 from subgraphkit.errors import InputError
 from subgraphkit.running.devices import HOST, left_for, to_host
 from subgraphkit.running.feeds import places_of
+from subgraphkit.running.in_place import find_outputs_in_place
 from subgraphkit.running.session import Session
 from subgraphkit.running.stopping import RunOptions
 from subgraphkit.types import TensorType
@@ -122,6 +123,7 @@ class State:
     def _bind(self, feeds: Mapping[str, Any]) -> None:
         session, graph = self._session, self._session.graph
         self._binding, self._fed, self._written = session.io_binding(), frozenset(feeds), []
+        in_place = find_outputs_in_place(session.plan)
         for output in graph.outputs:
             self._binding.bind_output(output)
         sizes = {
@@ -133,13 +135,14 @@ class State:
             output, shape, type_ = graph.outputs[place], graph.shape(name), graph.types[name]
             known = [dim if isinstance(dim, int) else sizes.get(dim) for dim in shape or ()]
             dtype = type_.dtype.numpy if isinstance(type_, TensorType) else None
+            stays = shape == graph.shape(output) or in_place.get(output) == name
             zeros = np.zeros([size or 0 for size in known], dtype)
             value = self._values.setdefault(name, zeros)
             device = left_for(session.plan, output, name)
             if device != HOST:
                 kind, _, number = device.partition(":")
                 self._binding.bind_output(output, kind, int(number or 0))
-            elif None not in known and shape == graph.shape(output) and name not in self._once:
+            elif None not in known and name not in self._once and stays:
                 value = self._values[name] = np.array(value)  # not a caller's, nor a fork's
                 self._binding.bind_output(output, value)
                 self._written.append(name)

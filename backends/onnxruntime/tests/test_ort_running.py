@@ -203,19 +203,10 @@ def test_a_cache_in_one_buffer_is_what_two_buffers_are(body, in_place, ends_late
 
 
 def test_attention_goes_on_in_the_memory_of_its_cache():
-    heads, width, length = 2, 8, 6
-    shapes = {
-        "q": [1, 1, heads * width],
-        "k": [1, 1, heads * width],
-        "v": [1, 1, heads * width],
-        "past_k": [1, heads, length, width],
-        "past_v": [1, heads, length, width],
-    }
+    heads, wide, cache = 2, (1, 1, 16), (1, 2, 6, 8)
+    shapes = {"q": wide, "k": wide, "v": wide, "past_k": cache, "past_v": cache}
     floats = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
-    lengths = [
-        helper.make_tensor_value_info("last", 6, [1]),
-        helper.make_tensor_value_info("total", 6, []),
-    ]
+    lengths = [helper.make_tensor_value_info(*one) for one in (("last", 6, [1]), ("total", 6, []))]
     names = ["y", "present_k", "present_v"]
     outputs = [
         helper.make_tensor_value_info(name, 1, shapes[like])
@@ -235,8 +226,7 @@ def test_attention_goes_on_in_the_memory_of_its_cache():
     rng = np.random.default_rng(0)
     feeds = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
     feeds |= {"last": np.array([3], np.int32), "total": np.array(4, np.int32)}
-    plain = onnxruntime.InferenceSession(model.SerializeToString())
-    expected = plain.run(None, feeds)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
     with open_ort(model) as session:
         assert dict(find_outputs_in_place(session.plan)) == {
             "present_k": "past_k",
@@ -250,6 +240,9 @@ def test_attention_goes_on_in_the_memory_of_its_cache():
         binding.bind_output("present_v", feeds["past_v"])
         session.run_with_iobinding(binding)
         y, key, value = binding.get_outputs()
+        state = sk.State(session, {"past_*": "present_*"})
+        state.run(["y"], {name: feeds[name] for name in ("q", "k", "v", "last", "total")})
+        assert state.values.keys() == {*state._written}
     assert key is feeds["past_k"]
     np.testing.assert_allclose(y, expected[0], atol=1e-6)
     np.testing.assert_array_equal(key[:, :, :4], expected[1][:, :, :4])

@@ -62,6 +62,9 @@ def test_element_types_are_understood_as_get_inputs_writes_them(session):
     binding.bind_output("y", "cpu", 0, kind, (1, 2), buffer.ctypes.data)
     session.run_with_iobinding(binding)
     np.testing.assert_array_equal(buffer, [[19, 32]])
+    before = binding.buffers()
+    binding.bind_output("y", "cpu", 0, kind, (1, 2), buffer.ctypes.data)
+    assert binding.buffers() is before  # as a decoder does before each step
     with pytest.raises(InputError, match=r"SGK145.*no type 'tensor\(real\)'"):
         binding.bind_input("x", "cpu", 0, "tensor(real)", (1, 3), fed.ctypes.data)
 
