@@ -129,6 +129,12 @@ def _quantized() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(128, 768)}, **weights, **zeros)
 
 
+def _slope() -> tuple[Any, Feeds]:
+    body = _chain("PRelu({0}, s)", 6)
+    text = f"g (float[1,48,96,96] x) => (float[1,48,96,96] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 48, 96, 96)}, s=_numbers(48, 1, 1))
+
+
 def _elementwise() -> tuple[Any, Feeds]:
     text = """g (float[1,128,3072] x) => (float[1,128,3072] y) {
         a = Softmax<axis=-1>(x)  b = Add(a, x)  c = LayerNormalization<axis=-1>(b, w, w)
@@ -182,6 +188,7 @@ MODELS: Final = {
     "elementwise": _elementwise,
     "fourier": _fourier,
     "power": _power,
+    "slope": _slope,
     "movement": _movement,
     NODE: _nodes,
     RUN: _run,

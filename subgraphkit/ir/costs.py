@@ -216,6 +216,7 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("LSTM", "GRU", "RNN"), "recurrent"),
     **dict.fromkeys(("DFT", "STFT"), "fourier"),
     "LRN": "power",
+    "PRelu": "slope",
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
 }
 _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})

@@ -45,6 +45,7 @@ _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "elementwise": (0.13, 0.058, 0.03, None, 0.37),
     "fourier": (0.19, 0.99, None, None, None),
     "power": (0.87, 4.3, 0.13, None, 1.6),
+    "slope": (2.4, 1.2, 0.031, 0.22, 0.08),
     "movement": (0.16, 0.018, 0.022, None, 0.047),
     NODE: (8.7e-7, 4.6e-7, 5.8e-7, 5e-6, 3.2e-7),
     RUN: (8e-6, 1.1e-5, 4.1e-5, 7.8e-5, 1.1e-5),
@@ -167,7 +168,7 @@ class Predictions:
             own = self.of(name, state.nodes_of(region))
             if own is None:
                 return None
-            seconds += own + (self._step(name) if len(state.regions) > 1 else 0.0)
+            seconds += own + (_COSTS[RUN].get(name, _STEP) if len(state.regions) > 1 else 0.0)
         return seconds * (1 + _CUTTING * (len(state.regions) - 1))
 
     def worth(self, state: PartitionState, region: Region) -> Refusal | None:
@@ -196,14 +197,11 @@ class Predictions:
         A large part is, unless it costs more to hand over than all it takes elsewhere.
         """
         rest = min(self.of(one, nodes) or self._by_total(nodes) for one in elsewhere)
-        price = self._step(name) + crossing * _VALUE
+        price = _COSTS[RUN].get(name, _STEP) + crossing * _VALUE
         if self._share(nodes) < _SMALL:
             return rest - (self.of(name, nodes) or 0.0) > price
         # What counts as one element may be many.
         return rest > price or any(is_open(Node(self._bound, node)) for node in nodes)
-
-    def _step(self, name: str) -> float:
-        return _COSTS[RUN].get(name, _STEP)
 
     def _by_total(self, nodes: Iterable[int]) -> float:
         return self.of(_TOTAL, nodes) or 0.0

@@ -76,6 +76,7 @@ def test_the_effort_of_a_node_is_no_less_than_its_operations(call, inputs, outpu
 
 def test_groups_with_long_sums_are_no_depthwise_convolution():
     for reach, kind in ((3, "depthwise"), (900, "convolution")):
-        edge = f"float[1,4,900,1] x, float[4,2,{reach},1] w"
-        node = bound(f"g ({edge}) => (y) {{ y = Conv<group=2>(x, w) }}").nodes[0]
-        assert work_of(node)[0] == kind
+        text = (
+            f"g (float[1,4,900,1] x, float[4,2,{reach},1] w) => (y) {{ y = Conv<group=2>(x, w) }}"
+        )
+        assert work_of(bound(text).nodes[0])[0] == kind
