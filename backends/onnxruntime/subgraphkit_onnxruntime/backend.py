@@ -50,6 +50,7 @@ _INSTALL: Final = (
     "pip install 'subgraphkit-onnxruntime[cpu]', or [gpu] for NVIDIA devices; one of them only, "
     "since both own the module onnxruntime."
 )
+_CLASH: Final = "own the same module and break each other: uninstall all of them, then install one."
 _OF_BYTES: Final = re.compile(r"Quantize|^Q|Integer")
 """Operators that ONNX Runtime may join to products of 8-bit numbers."""
 
@@ -78,9 +79,8 @@ class OnnxRuntimeProperty(SubgraphProperty):
         types = [claims.type_of(name) for name in (*subgraph.inputs, *subgraph.outputs)]
         if all(map(is_plain, types)) or all(map(_is_number, types)):
             return True
-        return Refusal(
-            "border", "strings or sequences and bfloat16 or float8 enter or leave together"
-        )
+        text = "strings or sequences and bfloat16 or float8 enter or leave together"
+        return Refusal("border", text)
 
     def accept_boundary(self, node: Node, value: str, side: Side) -> Answer:
         del side
@@ -136,6 +136,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
         model = subgraph.to_model(weights="outside", notes=not settings.is_on_processors)
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, self._about(subgraph.graph))
+        _show_softmax(model.graph)
         weights = HandedWeights.of(model, subgraph)
         if any(map(_may_multiply_bytes, model.graph.node)) and cuts_products_off():
             settings = settings.with_exact_products()
@@ -164,6 +165,15 @@ class OnnxRuntimeProperty(SubgraphProperty):
 
 def _may_multiply_bytes(node: onnx.NodeProto) -> bool:
     return bool(_OF_BYTES.search(node.op_type)) or any(one.HasField("g") for one in node.attribute)
+
+
+def _show_softmax(graph: onnx.GraphProto) -> None:
+    """Make softmax that is quantized an output nobody fetches: in bytes, it is a step off."""
+    shown = {one.name for one in graph.output}
+    read = {one.input[0] for one in graph.node if one.op_type == "QuantizeLinear"} - shown
+    made = [one.output[0] for one in graph.node if one.op_type == "Softmax"]
+    names = filter(read.__contains__, made)
+    graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, names))
 
 
 def _has_bytes_alone(graph: onnx.GraphProto) -> bool:
@@ -218,12 +228,7 @@ class OnnxRuntimeBackend(Backend[Options]):
     def probe(cls, *, deep: bool = False) -> ProbeResult:
         """Say which wheel is installed and what its build can run on."""
         wheels = installed_wheels()
-        clash = (
-            f"{' and '.join(wheels)} own the same module and break each other: uninstall all of "
-            "them, then install one."
-            if len(wheels) > 1
-            else ""
-        )
+        clash = f"{' and '.join(wheels)} {_CLASH}" if len(wheels) > 1 else ""
         try:
             library = onnxruntime()
             providers = tuple(library.get_available_providers())
@@ -232,9 +237,8 @@ class OnnxRuntimeBackend(Backend[Options]):
                 read_settings(Options())
         except Exception as error:  # noqa: BLE001 (a probe never raises)
             problem = f"onnxruntime cannot be imported: {type(error).__name__}: {error}"
-            return ProbeResult(
-                available=False, versions=wheels, problems=(problem,), hint=clash or _INSTALL
-            )
+            hint = clash or _INSTALL
+            return ProbeResult(available=False, versions=wheels, problems=(problem,), hint=hint)
         return ProbeResult(available=True, devices=providers, versions=versions, hint=clash)
 
     def fingerprint(self) -> str:
@@ -244,11 +248,8 @@ class OnnxRuntimeBackend(Backend[Options]):
 
 
 def _is_number(type_: ValueType | None) -> bool:
-    return (
-        type_ is not None
-        and type_.onnx_name.startswith("tensor(")
-        and "string" not in type_.onnx_name
-    )
+    name = "" if type_ is None else type_.onnx_name
+    return name.startswith("tensor(") and "string" not in name
 
 
 def _types(claims: Claims, names: Sequence[str]) -> dict[str, ValueType]:

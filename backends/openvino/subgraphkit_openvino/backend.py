@@ -58,11 +58,7 @@ class OpenVINOProperty(SubgraphProperty):
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Ask OpenVINO about the graph."""
         ruled_out = refusals(graph, integers_in(graph, self._options))
-        asked = [
-            node
-            for node in graph.order
-            if node not in ruled_out and not graph.is_constant_node(node)
-        ]
+        asked = [n for n in graph.order if n not in ruled_out and not graph.is_constant_node(n)]
         device = self._options.device
         self._questions = questions = Questions(graph, device, configuration(self._options))
         self._refusals = ruled_out | questions.refusals(asked) | self._inside(graph, ruled_out)
