@@ -55,7 +55,7 @@ class Repeats:
 
     def rename(self, name: str, other: str) -> None:
         """Take a value for another one."""
-        self._names[name] = self._names.get(other, other)
+        self._names[name] = self._names.get(other, other) or self._name(other)
 
     def _name(self, name: str) -> str:
         """Return the name of the first constant that is equal, or the name itself.
@@ -65,8 +65,8 @@ class Repeats:
         if not name:
             return name
         if name in self._values:
-            is_weight = not self._graph.initializers.keys().isdisjoint(self._sources[name])
-            value = None if is_weight else self._values[name]
+            weights = self._graph.initializers.keys()
+            value = None if weights & self._sources.get(name, weights) else self._values[name]
         else:
             stored = self._graph.constants[name]
             size = stored.type.nbytes

@@ -60,3 +60,13 @@ def test_what_differs_or_is_random_or_an_output_stays(nodes):
     text = f"g (float[1, 1, 2] x) => (y{z}) {weights} {{ {nodes} y = Add(p, q) }}"
     proto = parsed(text, header='"" : 20, "com.microsoft" : 1')
     assert not sk.bind(sk.load(proto), backend="none").left_out
+
+
+@pytest.mark.parametrize("nodes", [
+    "a, b = Split(w, s)",
+    "c = Constant<value = double[2] {1, 2}>() b = Identity(c)",
+])  # fmt: skip
+def test_parts_and_copies_of_what_is_stored_are_read(nodes):
+    text = f"g (double x) => (y) <double[2] w = {{1, 2}}, int64[2] s = {{0, 2}}> {{ {nodes} "
+    with sk.InferenceSession(parsed(text + "y = Add(b, x) }"), "numpy") as session:
+        assert session.run(None, {"x": np.float64(1)})[0].tolist() == [2, 3]
