@@ -228,12 +228,16 @@ def _ask_onnx(
     return [read_type(value.type, inferred=True) for value in found]
 
 
-def write_default(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Write out the default of an attribute of STFT, which onnx's inference takes to be 0."""
-    if node.op_type != "STFT" or node.domain or any(a.name == "onesided" for a in node.attribute):
-        return node
+def write_plainly(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Write STFT and Squeeze as onnx's inference reads them.
+
+    It takes a default of STFT to be 0, and axes of Squeeze, before opset 11, to be in order.
+    """
     stated = copy_of(node)
-    stated.attribute.append(helper.make_attribute("onesided", 1))
+    if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
+        stated.attribute.append(helper.make_attribute("onesided", 1))
+    for attribute in stated.attribute if node.op_type == "Squeeze" else ():
+        attribute.ints[:] = sorted(attribute.ints)
     return stated
 
 
