@@ -75,6 +75,11 @@ def test_integer_division_truncates_towards_zero(a, divisor):
         ("OneHot", [np.array([1, -1, 7]), np.array(4), floats(2)], {"axis": 0}),
         ("Clip", [floats(3, 4), np.array(0.5, np.float32), np.array(-0.5, np.float32)], {}),
         ("PRelu", [floats(2, 3, 4), floats(3, 1)], {}),
+        ("DeformConv", [floats(1, 2, 1, 3), floats(3, 2, 1, 2), floats(1, 4, 1, 2)], {}),
+        ("GridSample", [floats(1, 1, 4, 5), floats(1, 5, 3, 2) * 2],
+         {"mode": "cubic", "padding_mode": "border"}),
+        ("GridSample", [floats(1, 2, 1, 4), floats(1, 5, 3, 2) * 2],
+         {"padding_mode": "reflection", "align_corners": 1}),
         ("Pow", [np.array([2, 9], np.float32), np.array([0.5, 0.5], np.float32)], {}),
     ],
 )  # fmt: skip
@@ -170,9 +175,11 @@ def test_triangles_of_texts_are_texts(upper, shift):
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize("words", [[1, 2, 3, 1, 2], [], [[1, 2, 3], [4, 5, 6]]])
-def test_word_pairs_are_counted_without_weights(mode, words):
-    given = {"mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
-    pool = {"ngram_counts": [0, 3], "ngram_indexes": range(5), "pool_int64s": [1, 2, 3, 1, 2, 2, 3]}
+@pytest.mark.parametrize("given", [{}, {"weights": [0.5, 2.0, 3.0, 0.25, 7.0]}])
+def test_word_pairs_are_counted_and_weighted(mode, words, given):
+    given = given | {"mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0}
+    pool = {"pool_int64s": [1, 2, 3, 1, 2, 2, 3], "ngram_indexes": [1, 0, 2, 4, 3]}
+    pool["ngram_counts"] = [0, 3]
     check("TfIdfVectorizer", [np.array(words, np.int64)], [F32], **given, **pool)
 
 

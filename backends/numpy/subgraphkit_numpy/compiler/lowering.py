@@ -10,18 +10,8 @@ import numpy as np
 from subgraphkit.backend import LoadLimits, Unsupported
 from subgraphkit.ir import Node, effort_of
 from subgraphkit.types import DataType, TensorType
+from subgraphkit_numpy import kernels
 from subgraphkit_numpy.compiler.epilogues import make_chain
-from subgraphkit_numpy.kernels import (
-    GROWING,
-    MISJUDGED,
-    Implementation,
-    Kernel,
-    Known,
-    Same,
-    Site,
-    as_kernel,
-    implementation,
-)
 from subgraphkit_numpy.kernels.scope import Scope
 
 FOLD_GROWTH_BYTES: Final = 128 << 20
@@ -44,8 +34,8 @@ class ProgramStep:
     """
 
     nodes: tuple[Node, ...]
-    entry: Implementation
-    kernel: Kernel
+    entry: kernels.Implementation
+    kernel: kernels.Kernel
     operands: tuple[str | None, ...]
     results: tuple[str, ...]
 
@@ -94,18 +84,20 @@ def _add_node(node: Node, scope: Scope, steps: list[ProgramStep]) -> None:
     """Add the step of one node, unless its result is known or is another value."""
     if scope.graph.is_constant_node(node.id) and node.outputs[0] in scope.graph.constants:
         return
-    entry = implementation(node)
-    if not isinstance(entry, Implementation):
+    entry = kernels.implementation(node)
+    if not isinstance(entry, kernels.Implementation):
         raise Unsupported(f"{node.label}: {entry.text}", nodes=(node.id,), code=entry.code)
     made = _make(node, entry, scope)
-    if isinstance(made, Same):
+    if isinstance(made, kernels.Same):
         scope.names[node.outputs[0]] = scope.resolve(node.inputs[made.index])
     elif isinstance(made, ProgramStep) and not _fold(made, scope):
         steps.append(made)
 
 
-def _make(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same | Known:
-    site = Site(node, scope)
+def _make(
+    node: Node, entry: kernels.Implementation, scope: Scope
+) -> ProgramStep | kernels.Same | kernels.Known:
+    site = kernels.Site(node, scope)
     try:
         made = entry.factory(site)
     except Unsupported as error:
@@ -115,9 +107,9 @@ def _make(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same
     except Exception as error:
         error.add_note(f"while compiling node {node.label}")
         raise
-    if isinstance(made, Same):
+    if isinstance(made, kernels.Same):
         return made
-    if isinstance(made, Known):
+    if isinstance(made, kernels.Known):
         scope.add({node.outputs[0]: made.value})
         return made
     inputs = node.inputs
@@ -128,10 +120,10 @@ def _make(node: Node, entry: Implementation, scope: Scope) -> ProgramStep | Same
     ]
     operands += [scope.resolve(name) for name in site.captured]
     results = node.outputs or ("",)
-    return ProgramStep((node,), entry, as_kernel(made), tuple(operands), results)
+    return ProgramStep((node,), entry, kernels.as_kernel(made), tuple(operands), results)
 
 
-_CHAIN: Final = Implementation(lambda _: Same())
+_CHAIN: Final = kernels.Implementation(lambda _: kernels.Same())
 """Stands for the implementation of chains, which is not found by operator."""
 
 
@@ -170,9 +162,11 @@ def _takes_too_much(step: ProgramStep, scope: Scope) -> bool:
     made = [node.output_type(index) for index in range(len(node.outputs))]
     sizes = [one.nbytes if isinstance(one, TensorType) else None for one in made]
     known = [size for size in sizes if size is not None]
-    if scope.trusts_shapes and len(known) == len(sizes) and node.op_type not in MISJUDGED:
+    if scope.trusts_shapes and len(known) == len(sizes) and node.op_type not in kernels.MISJUDGED:
         more = sum(known) - given
-    elif node.op_type in GROWING or DataType.STRING in [node.graph.dtype(n) for n in node.outputs]:
+    elif node.op_type in kernels.GROWING or DataType.STRING in [
+        node.graph.dtype(n) for n in node.outputs
+    ]:
         return True
     else:
         # Whatever broadcasts, gathers or multiplies makes no more elements than this.

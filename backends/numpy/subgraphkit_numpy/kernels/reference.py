@@ -112,20 +112,14 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
         "evaluator_cls": import_module("onnx.reference").ReferenceEvaluator,
     }
     operator = implementation(proto, parameters)
-    if getattr(operator, "weights_", ()) is None:
-        operator.weights_ = ()  # TfIdfVectorizer takes the length of weights that are left out
+    if node.op_type == "TfIdfVectorizer":  # which reads weights by place of output, not by n-gram
+        weights = dict(zip(operator.ngram_indexes, operator.weights or (), strict=False))
+        operator.weights_ = [weights.get(at, 0.0) for at in range(max(weights, default=-1) + 1)]
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
-    if node.op_type == "Resize" and attributes.get("axes"):
-        compute = _mend_axes(compute)
+    if mend := _MENDINGS.get(node.op_type):
+        compute = mend(compute)
     prepare: Callable[..., Any] = _PREPARATIONS.get(node.op_type, lambda *inputs: inputs)
-    if node.op_type == "GridSample":  # which has other words for its modes up to opset 19
-        attributes["mode"] = _MODES.get(attributes["mode"], attributes["mode"])
-        compute = _mend_sampling(compute)
-    elif attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        compute = _mend_crop(compute)
-    elif node.op_type in {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}:
-        compute = _mend_loss(compute)
     dtypes = [site.output_dtype(index) for index in range(site.output_count)]
     if len(dtypes) == 1:
         dtype = dtypes[0]
@@ -136,32 +130,52 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
 
 
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
-
-
-def _mend_axes(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Count axes from the front; how many there are may be known at a run alone."""
-
-    def mended(data: Any, *others: Any, axes: Any, **options: Any) -> Any:
-        return compute(data, *others, axes=[axis % data.ndim for axis in axes], **options)
-
-    return mended
+"""What modes of GridSample are called from opset 20 on."""
 
 
 def _mend_sampling(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Let no image be sampled as one, of which none is kept."""
+    """Let no image be sampled as one, of which none is kept; and lay further borders around some.
+
+    That is along axes of one element, whose ends nothing is reflected between, and where a cubic
+    is to read the border beside what it weighs.
+    """
 
     def sample(*inputs: Any, **how: Any) -> tuple[Any, ...]:
-        images = (np.resize(one, (max(len(one), 1), *one.shape[1:])) for one in inputs)
-        return (compute(*images, **how)[0][: len(inputs[0])],)
+        x, grid = (np.resize(one, (max(len(one), 1), *one.shape[1:])) for one in inputs)
+        how["mode"] = _MODES.get(how["mode"], how["mode"])
+        sizes, ends = np.array(x.shape[2:]), how["align_corners"]
+        reads_border = (how["mode"], how["padding_mode"]) == ("cubic", "border")
+        width = 3 * (((sizes == 1) & bool(ends)) | (reads_border & (sizes > 0)))
+        if width.any():
+            x = np.pad(x, [(0, 0), (0, 0), *zip(width, width, strict=True)], "edge")
+            span, more = sizes[::-1] - ends, 2 * width[::-1]
+            grid = ((grid + 1) * span + more) / (span + more) - 1
+        return (compute(x, grid, **how)[0][: len(inputs[0])],)
 
     return sample
 
 
-def _mend_crop(compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the last element lie on the end of a region, and not by a last digit behind it."""
+def _mend_deformed(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Lay zeros behind an image, whose last index is to be divided by."""
+
+    def convolve(x: Any, *others: Any, pads: Any = None, **how: Any) -> Any:
+        more = np.pad(x, [(0, 0), (0, 0), (0, 1), (0, 1)])
+        return compute(more, *others, pads=np.subtract(pads or [0] * 4, [0, 0, 1, 1]), **how)
+
+    return convolve
+
+
+def _mend_resizing(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Count axes from the front, and let the last element lie on the end of a region.
+
+    How many axes there are may be known at a run alone. By a last digit, it would lie behind it.
+    """
 
     def resize(x: Any, roi: Any, scales: Any = None, sizes: Any = None, **how: Any) -> Any:
-        if sizes is not None and how.get("keep_aspect_ratio_policy") in {None, "stretch"}:
+        if how.get("axes"):
+            how["axes"] = [axis % x.ndim for axis in how["axes"]]
+        crops = how.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+        if crops and sizes is not None and how.get("keep_aspect_ratio_policy") in {None, "stretch"}:
             lengths = np.maximum([x.shape[axis] for axis in how.get("axes") or range(x.ndim)], 1)
             scales, wanted, sizes = sizes / lengths, sizes, None
             scales = np.where(scales * lengths < wanted, np.nextafter(scales, np.inf), scales)
@@ -195,6 +209,14 @@ def _check_count(x: Any, *count: Any) -> tuple[Any, ...]:
         raise ValueError(f"k is {count[0].item()}, expected 0 or more")
     return (x, *count)
 
+
+_MENDINGS: Final[Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = {
+    "DeformConv": _mend_deformed,
+    "GridSample": _mend_sampling,
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _mend_loss),
+    "Resize": _mend_resizing,
+}
+"""By operator, what is put around its implementation."""
 
 _MASK: Final = 3
 _PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
