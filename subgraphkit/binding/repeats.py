@@ -68,8 +68,7 @@ class Repeats:
             weights = self._graph.initializers.keys()
             value = None if weights & self._sources.get(name, weights) else self._values[name]
         else:
-            stored = self._graph.constants[name]
-            size = stored.type.nbytes
+            size = (stored := self._graph.constants[name]).type.nbytes
             value = stored.array() if size is not None and size <= _MOST_BYTES else None
         found = name
         if value is not None and value.nbytes <= _MOST_BYTES and value.dtype != object:

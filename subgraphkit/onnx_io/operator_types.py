@@ -228,7 +228,7 @@ def _ask_onnx(
     return [read_type(value.type, inferred=True) for value in found]
 
 
-def write_plainly(node: onnx.NodeProto) -> onnx.NodeProto:
+def plain_node(node: onnx.NodeProto) -> onnx.NodeProto:
     """Write STFT and Squeeze as onnx's inference reads them.
 
     It takes a default of STFT to be 0, and axes of Squeeze, before opset 11, to be in order.

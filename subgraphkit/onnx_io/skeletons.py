@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 from subgraphkit.ir import Graph, Initializer
 from subgraphkit.ir.values import is_open
 from subgraphkit.onnx_io.model import Model
-from subgraphkit.onnx_io.operator_types import LARGEST_READ, infer_model, write_plainly
+from subgraphkit.onnx_io.operator_types import LARGEST_READ, infer_model, plain_node
 from subgraphkit.onnx_io.protos import copy_of, drop_notes, substitute_symbols, write_value_info
 from subgraphkit.onnx_io.ranks import vague_lists
 from subgraphkit.onnx_io.reading import read_bodies, read_types
@@ -89,7 +89,6 @@ def _with_names(type_: ValueType, names: Mapping[str, str]) -> ValueType:
 
 
 _OLDEST_IR: Final = 4
-_MISREAD: Final = {"STFT", "Squeeze"}
 
 
 class Answer(NamedTuple):
@@ -232,7 +231,7 @@ class Skeletons:
         first = len(target.node)
         made, op_types = proto.graph.node, self._graph.table.op_types
         target.node.extend(
-            [write_plainly(made[n]) if op_types[n] in _MISREAD else made[n] for n in nodes]
+            [plain_node(made[n]) if op_types[n] in {"STFT", "Squeeze"} else made[n] for n in nodes]
         )
         drop_notes(target.node)
         return skeleton, first, has_open_values

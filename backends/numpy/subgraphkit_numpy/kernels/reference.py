@@ -5,7 +5,7 @@ no kernel here.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from math import prod
 from typing import Any, Final
@@ -118,115 +118,100 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
     if mend := _MENDINGS.get(node.op_type):
-        compute = mend(compute)
-    prepare: Callable[..., Any] = _PREPARATIONS.get(node.op_type, lambda *inputs: inputs)
+        compute = partial(mend, compute)
     dtypes = [site.output_dtype(index) for index in range(site.output_count)]
     if len(dtypes) == 1:
         dtype = dtypes[0]
-        return lambda *inputs: _fix(compute(*prepare(*inputs), **attributes)[0], dtype)
+        return lambda *inputs: _fix(compute(*inputs, **attributes)[0], dtype)
     return lambda *inputs: tuple(
-        map(_fix, pad_values(compute(*prepare(*inputs), **attributes), len(dtypes)), dtypes)
+        map(_fix, pad_values(compute(*inputs, **attributes), len(dtypes)), dtypes)
     )
 
 
+_Run = Callable[..., Any]
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 """What modes of GridSample are called from opset 20 on."""
 
 
-def _mend_sampling(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _sample(run: _Run, *inputs: Any, **how: Any) -> tuple[Any, ...]:
     """Let no image be sampled as one, of which none is kept; and lay further borders around some.
 
     That is along axes of one element, whose ends nothing is reflected between, and where a cubic
     is to read the border beside what it weighs.
     """
-
-    def sample(*inputs: Any, **how: Any) -> tuple[Any, ...]:
-        x, grid = (np.resize(one, (max(len(one), 1), *one.shape[1:])) for one in inputs)
-        how["mode"] = _MODES.get(how["mode"], how["mode"])
-        sizes, ends = np.array(x.shape[2:]), how["align_corners"]
-        reads_border = (how["mode"], how["padding_mode"]) == ("cubic", "border")
-        width = 3 * (((sizes == 1) & bool(ends)) | (reads_border & (sizes > 0)))
-        if width.any():
-            x = np.pad(x, [(0, 0), (0, 0), *zip(width, width, strict=True)], "edge")
-            span, more = sizes[::-1] - ends, 2 * width[::-1]
-            grid = ((grid + 1) * span + more) / (span + more) - 1
-        return (compute(x, grid, **how)[0][: len(inputs[0])],)
-
-    return sample
+    x, grid = (np.resize(one, (max(len(one), 1), *one.shape[1:])) for one in inputs)
+    how["mode"] = _MODES.get(how["mode"], how["mode"])
+    sizes, ends = np.array(x.shape[2:]), how["align_corners"]
+    reads_border = (how["mode"], how["padding_mode"]) == ("cubic", "border")
+    width = 3 * (((sizes == 1) & bool(ends)) | (reads_border & (sizes > 0)))
+    if width.any():
+        x = np.pad(x, [(0, 0), (0, 0), *zip(width, width, strict=True)], "edge")
+        span, more = sizes[::-1] - ends, 2 * width[::-1]
+        grid = ((grid + 1) * span + more) / (span + more) - 1
+    return (run(x, grid, **how)[0][: len(inputs[0])],)
 
 
-def _mend_deformed(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _deform(run: _Run, x: Any, *others: Any, pads: Any = None, **how: Any) -> Any:
     """Lay zeros behind an image, whose last index is to be divided by."""
-
-    def convolve(x: Any, *others: Any, pads: Any = None, **how: Any) -> Any:
-        more = np.pad(x, [(0, 0), (0, 0), (0, 1), (0, 1)])
-        return compute(more, *others, pads=np.subtract(pads or [0] * 4, [0, 0, 1, 1]), **how)
-
-    return convolve
+    more = np.pad(x, [(0, 0), (0, 0), (0, 1), (0, 1)])
+    return run(more, *others, pads=np.subtract(pads or [0] * 4, [0, 0, 1, 1]), **how)
 
 
-def _mend_resizing(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _resize(run: _Run, x: Any, roi: Any, scales: Any = None, sizes: Any = None, **how: Any) -> Any:
     """Count axes from the front, and let the last element lie on the end of a region.
 
     How many axes there are may be known at a run alone. By a last digit, it would lie behind it.
     """
-
-    def resize(x: Any, roi: Any, scales: Any = None, sizes: Any = None, **how: Any) -> Any:
-        if how.get("axes"):
-            how["axes"] = [axis % x.ndim for axis in how["axes"]]
-        crops = how.get("coordinate_transformation_mode") == "tf_crop_and_resize"
-        if crops and sizes is not None and how.get("keep_aspect_ratio_policy") in {None, "stretch"}:
-            lengths = np.maximum([x.shape[axis] for axis in how.get("axes") or range(x.ndim)], 1)
-            scales, wanted, sizes = sizes / lengths, sizes, None
-            scales = np.where(scales * lengths < wanted, np.nextafter(scales, np.inf), scales)
-        return compute(x, roi, scales, sizes, **how)
-
-    return resize
+    if how.get("axes"):
+        how["axes"] = [axis % x.ndim for axis in how["axes"]]
+    crops = how.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if crops and sizes is not None and how.get("keep_aspect_ratio_policy") in {None, "stretch"}:
+        lengths = np.maximum([x.shape[axis] for axis in how.get("axes") or range(x.ndim)], 1)
+        scales, wanted, sizes = sizes / lengths, sizes, None
+        scales = np.where(scales * lengths < wanted, np.nextafter(scales, np.inf), scales)
+    return run(x, roi, scales, sizes, **how)
 
 
-def _mend_loss(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _lose(run: _Run, x: Any, target: Any, *weight: Any, **how: Any) -> tuple[Any, ...]:
     """Let one axis follow the classes, of a size that need not be found by dividing by nothing."""
-
-    def lose(x: Any, target: Any, *weight: Any, **how: Any) -> tuple[Any, ...]:
-        size = prod(target.shape[1:])
-        rows = x.reshape(*x.shape[:2], size), target.reshape(len(target), size)
-        shapes = (target.shape if how["reduction"] == "none" else ()), x.shape
-        return tuple(one.reshape(to) for one, to in zip(compute(*rows, *weight, **how), shapes))  # noqa: B905 (the last may not be wanted)
-
-    return lose
+    size = prod(target.shape[1:])
+    rows = x.reshape(*x.shape[:2], size), target.reshape(len(target), size)
+    shapes = (target.shape if how["reduction"] == "none" else ()), x.shape
+    return tuple(one.reshape(to) for one, to in zip(run(*rows, *weight, **how), shapes))  # noqa: B905 (the last may not be wanted)
 
 
-def _float_mask(*inputs: Any) -> tuple[Any, ...]:
-    """Return a mask of integers as floats, since it is to hold infinities."""
-    if len(inputs) <= _MASK or inputs[_MASK] is None or inputs[_MASK].dtype.kind not in "iu":
-        return inputs
-    return (*inputs[:_MASK], inputs[_MASK].astype(inputs[0].dtype), *inputs[_MASK + 1 :])
+def _attend(run: _Run, *inputs: Any, **how: Any) -> Any:
+    """Take a mask of integers as floats, since it is to hold infinities."""
+    if len(inputs) > _MASK and inputs[_MASK] is not None and inputs[_MASK].dtype.kind in "iu":
+        mask = inputs[_MASK].astype(inputs[0].dtype)
+        inputs = (*inputs[:_MASK], mask, *inputs[_MASK + 1 :])
+    return run(*inputs, **how)
 
 
-def _check_count(x: Any, *count: Any) -> tuple[Any, ...]:
+def _order(run: _Run, x: Any, *count: Any, **how: Any) -> Any:
     """Refuse a negative number of elements, which slicing would take for one from the end."""
     if count and count[0].item() < 0:
         raise ValueError(f"k is {count[0].item()}, expected 0 or more")
-    return (x, *count)
+    return run(x, *count, **how)
 
 
-_MENDINGS: Final[Mapping[str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = {
-    "DeformConv": _mend_deformed,
-    "GridSample": _mend_sampling,
-    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _mend_loss),
-    "Resize": _mend_resizing,
-}
-"""By operator, what is put around its implementation."""
+def _accumulate(run: _Run, x: Any, axis: Any, **how: Any) -> Any:
+    return run(x, axis.reshape(()), **how)  # [1] in PyTorch
+
+
+def _normalise(run: _Run, x: Any, **how: Any) -> Any:
+    """Take floats: of integers, square roots are written back in place."""
+    return run(x.astype(np.float64) if x.dtype.kind in "iu" else x, **how)
+
 
 _MASK: Final = 3
-_PREPARATIONS: Final[Mapping[str, Callable[..., tuple[Any, ...]]]] = {
-    "Attention": _float_mask,
-    **dict.fromkeys(("CumProd", "CumSum"), lambda x, axis: (x, axis.reshape(()))),  # [1] in PyTorch
-    # of integers, square roots are written back in place
-    "Normalizer": lambda x: (x.astype(np.float64) if x.dtype.kind in "iu" else x,),
-    "TopK": _check_count,
-}
-"""What is done to the inputs of implementations that do not take every type."""
+_MENDINGS: Final[Mapping[str, Callable[..., Any]]] = {
+    **dict.fromkeys(("CumProd", "CumSum"), _accumulate), "Normalizer": _normalise,
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _lose),
+    "Attention": _attend, "DeformConv": _deform, "GridSample": _sample, "Resize": _resize,
+    "TopK": _order,
+}  # fmt: skip
+"""By operator, what calls its implementation, the first argument, otherwise."""
 
 
 def _fix(value: Any, dtype: np.dtype[Any] | None) -> Any:
