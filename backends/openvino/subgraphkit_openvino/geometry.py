@@ -52,9 +52,14 @@ def _keeps_first_axis(node: Node) -> bool:
 
 
 def _keeps_channels(node: Node) -> bool:
-    """Say whether the second axis is left as it is, where OpenVINO needs that."""
+    """Say whether the second axis is left as it is, or is open where OpenVINO needs no more.
+
+    What is joined behind has as many elements as there were before, or fails to compile.
+    """
     before, after = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
-    if len(before) != _VOLUMES and (len(before), node.attribute("mode")) != (_IMAGES, "cubic"):
+    known = {size for size in (*before[1:2], *after[1:2]) if isinstance(size, int)}
+    needs = (len(before), node.attribute("mode")) == (_IMAGES, "cubic") or len(before) == _VOLUMES
+    if not needs and len(known) < _CHANNELS:
         return True
     return after[1:2] == before[1:2] != (None,) or _repeats_channels(node)
 
@@ -146,3 +151,12 @@ def other_steps(node: Node) -> str:
     reshapes = before is not None and before.op_type == "Reshape"
     told = "few bits with steps along another axis or of another shape, which OpenVINO mixes up"
     return told if maker.is_constant(0) and (is_other or reshapes) else ""
+
+
+def dots_problem(node: Node) -> str:
+    """Refuse an ellipsis of several axes in front of others, beside another ellipsis."""
+    terms = node.attribute("equation").replace(" ", "").partition("->")[0].split(",")
+    dotted = [(len(node.shape(at) or ()), one) for at, one in enumerate(terms) if "." in one]
+    is_wide = any(rank > len(one) - 2 for rank, one in dotted if one[-1] != ".")
+    told = "several axes of an ellipsis in front of others, which OpenVINO counts as one"
+    return told if is_wide and len(dotted) > 1 else ""

@@ -13,17 +13,15 @@ from subgraphkit_openvino.bodies import body_graphs
 INDICES: Final[Mapping[str, frozenset[int]]] = {
     "ConstantOfShape": frozenset({0}),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), frozenset({4})),
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ReduceL1"), frozenset({1})),
-    **dict.fromkeys(("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"), frozenset({1})),
-    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"), frozenset({1})),
-    **dict.fromkeys(("ReduceSum", "ReduceSumSquare", "Reshape", "Scatter"), frozenset({1})),
-    **dict.fromkeys(("ReverseSequence", "ScatterElements", "ScatterND"), frozenset({1})),
-    **dict.fromkeys(("Split", "Squeeze", "Tile", "TopK", "Trilu"), frozenset({1})),
-    **dict.fromkeys(("CumSum", "Expand", "Unsqueeze"), frozenset({1})),
+    **dict.fromkeys(("CumSum", "Expand", "Gather", "GatherElements", "GatherND", "ReduceL1",
+        "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+        "ReduceProd", "ReduceSum", "ReduceSumSquare", "Reshape", "ReverseSequence", "Scatter",
+        "ScatterElements", "ScatterND", "Split", "Squeeze", "Tile", "TopK", "Trilu",
+        "Unsqueeze"), frozenset({1})),
     "Pad": frozenset({1, 3}),
     "Resize": frozenset({3}),
     "RoiAlign": frozenset({2}),
-}
+}  # fmt: skip
 """Inputs that hold indices, axes or sizes: more than 31 bits would be out of range anyway."""
 
 _FORWARDING: Final = frozenset(
@@ -54,9 +52,8 @@ def index_problem(node: Node, known: Bounds | None) -> str:
         return ""
     if node.is_constant(1):
         return f"indices from {known[0]} to {known[1]}, of which some are not in {list(limits)}"
-    if is_unchecked:
-        return f"computed indices that may not be in {list(limits)}, which OpenVINO does not check"
-    return ""
+    told = f"computed indices that may not be in {list(limits)}, which OpenVINO does not check"
+    return told if is_unchecked else ""
 
 
 def index_limits(nodes: Iterable[Node], otherwise: Bounds) -> dict[str, Bounds]:

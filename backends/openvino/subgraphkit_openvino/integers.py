@@ -17,22 +17,13 @@ import numpy as np
 from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
 from subgraphkit.types import DataType
+from subgraphkit_openvino import indices
 from subgraphkit_openvino.bodies import body_graphs
-from subgraphkit_openvino.indices import (
-    INDICES,
-    OPEN,
-    UNCHECKED,
-    index_limits,
-    index_problem,
-    open_axis,
-    reach,
-    source,
-    summed_values,
-)
 
 _WHOLE: Final = frozenset(one for one in DataType if one.is_native and one.numpy.kind in "iu")
 _NUMBERS: Final = frozenset(DataType) - {DataType.BOOL, DataType.STRING, DataType.UNDEFINED}
 _WIDE: Final = frozenset({DataType.INT64, DataType.UINT32, DataType.UINT64})
+_UNSIGNED: Final = frozenset(one for one in _WHOLE if one.numpy.kind == "u")
 _OF_16_BITS: Final = frozenset({DataType.INT16, DataType.UINT16})
 _COMPARED: Final = Refusal("dtype", "whole numbers, which OpenVINO compares in float32 here")
 _ROUNDED: Final = Refusal("dtype", "16-bit steps, which OpenVINO rounds otherwise")
@@ -103,7 +94,7 @@ class WholeNumbers:
         if given is None:
             fed = (*graph.inputs, *graph.defaults)
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
-            given |= dict.fromkeys(summed_values(graph) & given.keys(), _MASK)
+            given |= dict.fromkeys(indices.summed_values(graph) & given.keys(), _MASK)
         elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
         self._bounds = integer_bounds(graph, given=elsewhere, longest=_EXACT)
         self._leaving = _leaving(graph)
@@ -123,11 +114,11 @@ class WholeNumbers:
         known = self._index_bounds(node)
         is_sized = self._is_sized(node)
         is_proven = is_sized or self._fits_columns(node) or self._is_bounded_when_run(node)
-        problem = "" if is_proven else index_problem(node, known)
+        problem = "" if is_proven else indices.index_problem(node, known)
         if problem:
             return Refusal("shape", problem)
         checks = known is not None or is_sized
-        if node.op_type in UNCHECKED and checks and not node.is_constant(1):
+        if node.op_type in indices.UNCHECKED and checks and not node.is_constant(1):
             self.trusting.add(node.id)
         read = self._read(node)
         made = [name for name in node.outputs if self._graph.dtype(name) in _WHOLE]
@@ -174,7 +165,7 @@ class WholeNumbers:
         """Return what has to hold of the inputs of a region for its whole numbers to come out."""
         nodes = [self._graph.nodes[node] for node in subgraph.nodes]
         trusts = any(map(self.trusts, nodes))
-        indexed = index_limits(nodes, _24_BITS)
+        indexed = indices.index_limits(nodes, _24_BITS)
         found = []
         for place, name in enumerate(subgraph.inputs):
             low, high = indexed.get(name, (-_WIDEST, _WIDEST))
@@ -199,17 +190,21 @@ class WholeNumbers:
         }
         found = []
         for node in filter(self._is_sized, subgraph.members):
-            name, size = source(node, places), open_axis(node)
+            name, size = indices.source(node, places), indices.open_axis(node)
             if name not in places or size not in axes:
-                raise Unsupported(OPEN, nodes=[node.id], code="shape")
+                raise Unsupported(indices.OPEN, nodes=[node.id], code="shape")
             found.append((places[name], *axes[size]))
         return tuple(found)
 
     def _is_sized(self, node: Node) -> bool:
         """Say whether fed indices can be compared with the size of their axis before every run."""
-        size = open_axis(node) if node.op_type in UNCHECKED and self._is_outermost else ""
+        size = (
+            indices.open_axis(node)
+            if node.op_type in indices.UNCHECKED and self._is_outermost
+            else ""
+        )
         fed = (*self._graph.inputs, *self._graph.defaults)
-        name = source(node, ()) if size else ""
+        name = indices.source(node, ()) if size else ""
         is_fed = name in fed and self._graph.dtype(name) in _CHECKED
         return is_fed and any(size in (self._graph.shape(one) or ()) for one in fed)
 
@@ -226,7 +221,11 @@ class WholeNumbers:
         """Return the bounds of the indices of a node; None if they are checked before every run."""
         name = node.inputs[1] if len(node.inputs) > 1 else ""
         constant = self._graph.constants.get(name)
-        if constant is not None and constant.type.dtype in _CHECKED and node.op_type in INDICES:
+        if (
+            constant is not None
+            and constant.type.dtype in _CHECKED
+            and node.op_type in indices.INDICES
+        ):
             array = constant.array()
             return (int(array.min()), int(array.max())) if array.size else (0, 0)
         is_fed = self._is_outermost and name in (*self._graph.inputs, *self._graph.defaults)
@@ -255,7 +254,11 @@ class WholeNumbers:
         Numbers that are fed, and only moved or added, are left to what reports them.
         """
         depth = (node.shape(1) or ("",))[-1]
-        if node.op_type != "GatherND" or reach(node) is not None or not isinstance(depth, int):
+        if (
+            node.op_type != "GatherND"
+            or indices.reach(node) is not None
+            or not isinstance(depth, int)
+        ):
             return False
         waiting = [node.inputs[1]]
         while waiting:
@@ -299,7 +302,9 @@ class WholeNumbers:
             # it may leave its 8 or 16 bits, and wraps around there
             return op_type == "Cast" and self._fits_type(node)
         if op_type in {"Cast", "CastLike"}:
-            dtype = node.dtype(0)
+            dtype, is_unsigned = node.dtype(0), self._graph.dtype(node.outputs[0]) in _UNSIGNED
+            if is_unsigned and dtype not in _UNSIGNED:
+                return self._fits_type(node)  # less than 0 becomes more than there is
             return dtype is DataType.BOOL or dtype in _NARROW or self._is_small(node.inputs[0])
         if op_type in {"ConstantOfShape", "EyeLike"}:
             value = node.attribute("value")
@@ -314,13 +319,13 @@ class WholeNumbers:
 
     def _read(self, node: Node, kinds: Container[DataType] = _WHOLE) -> list[str]:
         """Return the inputs of a node that are whole, or of other kinds, and no indices."""
-        indices = INDICES.get(node.op_type, frozenset())
+        steering = indices.INDICES.get(node.op_type, frozenset())
         if node.op_type == "Slice":
-            indices = frozenset(filter(node.is_constant, _ENDS))
+            steering = frozenset(filter(node.is_constant, _ENDS))
         return [
             name
             for place, name in enumerate(node.inputs)
-            if place not in indices and self._graph.dtype(name) in kinds
+            if place not in steering and self._graph.dtype(name) in kinds
         ]
 
     def _is_small(self, name: str) -> bool:
@@ -339,10 +344,10 @@ def _indexing(graph: BoundGraph, given: Mapping[str, Bounds]) -> dict[str, Bound
     """
     found: dict[str, Bounds] = {}
     for node in map(graph.nodes.__getitem__, graph.order):
-        limits = reach(node) if node.op_type in UNCHECKED else None
+        limits = indices.reach(node) if node.op_type in indices.UNCHECKED else None
         if limits is None:
             continue
-        name = source(node, ())
+        name = indices.source(node, ())
         if name in given:
             least, most = found.get(name, given[name])
             found[name] = max(least, limits[0]), min(most, limits[1])

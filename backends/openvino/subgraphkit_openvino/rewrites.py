@@ -95,11 +95,13 @@ def subtract_whole_numbers(model: Any) -> None:
 
 
 def drop_idle_conversions(model: Any) -> None:
-    """Leave out conversions to the type there is; of a result's size OpenVINO keeps the last."""
+    """Leave out conversions to the type there is.
+
+    Of a result's size OpenVINO keeps the last, and of its place: it writes to what was fed before.
+    """
     for op in _operations(model):
-        if op.get_type_name() == "Convert" and (
-            op.get_input_element_type(0) == op.get_output_element_type(0)
-        ):
+        is_conversion = op.get_type_name() in {"Convert", "ConvertLike"}
+        if is_conversion and op.get_input_element_type(0) == op.get_output_element_type(0):
             op.output(0).replace(op.input_value(0))
 
 
@@ -243,6 +245,21 @@ def _is_scaled_away(op: Any, end: Any) -> bool:
     return scales and not (factor.all() if name == "Divide" else np.isfinite(factor).all())
 
 
+def take_absolutes(model: Any) -> None:
+    """Keep absolute values where they are.
+
+    OpenVINO (2026.4) takes them of all parts of a vector, also for others that read it, and leaves
+    them out of whole numbers that it finds, wrongly, to be 0 or more.
+    """
+    ops = library.runtime().opset13
+    for op in _operations(model):
+        if op.get_type_name() == "Abs" and op.get_output_element_type(0).is_real():
+            _part(op.inputs() if op.get_output_partial_shape(0).rank == 1 else ())
+        elif op.get_type_name() == "Abs":
+            value = op.input_value(0)
+            op.output(0).replace(ops.maximum(value, ops.negative(value)).output(0))
+
+
 def _mixed_parts(op: Any) -> Sequence[Any]:
     """Return what is put together if convolved parts of a value are, and not all in their order."""
     makers = [value.get_node() for value in op.input_values()]
@@ -359,6 +376,7 @@ def _source(op: Any) -> str:
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
     cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, hold_apart,
+    take_absolutes,
     mask_attention, spread_channels, keep_above_nothing, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

@@ -13,25 +13,23 @@ from subgraphkit.backend import Refusal, RegionFallback
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_openvino.bodies import body_graphs
-from subgraphkit_openvino.geometry import pool_problem, resize_problem
+from subgraphkit_openvino.geometry import dots_problem, pool_problem, resize_problem
 from subgraphkit_openvino.guarding import MADE_UP
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
 from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_left_alone, turned_products
 
+_RANDOM: Final = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _OUT_OF_LINE: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("Bernoulli", "Multinomial"), "draws other random numbers"),
-    **dict.fromkeys(("RandomNormal", "RandomNormalLike"), "draws other random numbers"),
-    **dict.fromkeys(("RandomUniform", "RandomUniformLike"), "draws other random numbers"),
+    **dict.fromkeys(("Bernoulli", "Multinomial", *_RANDOM), "draws other random numbers"),
     "BitShift": "shifts without a sign, and saturates instead of dropping bits",
-    "DFT": "is exact to four digits only",
+    **dict.fromkeys(("DFT", "STFT"), "is exact to four digits only"),
     "DynamicQuantizeLinear": "rounds half a step the other way",
     "LpNormalization": "adds to the norm, so that small rows stay smaller",
     "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
     "ReduceMax": "starts from the least finite number, so that infinities are lost",
     "ReduceMin": "starts from the greatest finite number, so that infinities are lost",
-    "STFT": "is exact to four digits only",
     "Shrink": "multiplies what is dropped by 0, which is NaN of infinities",
     "ThresholdedRelu": "multiplies what is below by 0, which is NaN of infinities",
 }
@@ -162,11 +160,15 @@ def _fused_gemm(node: Node) -> str:
 def _mat_mul(node: Node) -> str:
     x, y = node.shape(0) or (), node.shape(1) or ()
     counts = x[:-2] or x[:-1]  # of products, or of rows, which OpenVINO then counts as such
-    if len(y) > _CHANNELS and node.is_constant(1) and not all(isinstance(n, int) for n in counts):
-        return "stored factors for a count that is open, at which OpenVINO fails when running"
-    maker = node.producer(1) if len(y) > _AXES and set(y[:-2]) == {1} else None
-    if maker is not None and maker.op_type == "DequantizeLinear" and maker.is_constant(0):
-        return "stored numbers of 8 bits for one product of several axes, which it fails to compile"
+    is_known = {*x, *y} != {1} and all(isinstance(n, int) for n in counts)
+    if len(y) > _CHANNELS and node.is_constant(1) and not is_known:
+        return "stored factors for a count that is open, or one by one, at which OpenVINO fails"
+    for place, is_odd in enumerate((len(x) > _CHANNELS, len(y) > _AXES and set(y[:-2]) == {1})):
+        maker = node.producer(place) if is_odd else None
+        if maker is not None and maker.op_type == "DequantizeLinear" and maker.is_constant(0):
+            return (
+                "stored numbers of 8 bits for several products, which OpenVINO mixes up or leaves"
+            )
     scaled = any(reader.op_type in {"Div", "Mul", "Neg"} for reader in node.consumers())
     scaled = scaled and any(len(node.shape(place) or ()) == 1 for place in range(2))
     return "a vector, and a factor behind it, which OpenVINO fails to join" if scaled else ""
@@ -326,6 +328,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), pool_problem),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Clip": _clip,
+    "Einsum": dots_problem,
     "GroupNormalization": _group_normalization,
     "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
     **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),

@@ -74,12 +74,10 @@ def _conv(node: Node) -> str:
         return ""
     if len(filters) > _VOLUME + 1 and len(set(node.attribute("dilations", None) or ())) > 1:
         return "dilations of a volume of one channel that differ, of which OpenVINO takes others"
-    if len(strides) < _VOLUME - 1:
-        return ""
     width = (node.graph.shape(node.outputs[0]) or (None,))[-1]
-    if strides[-2] > 1 or strides[-1] == 1 or (isinstance(width, int) and width > 1):
-        return ""
-    return "steps along a last axis that is left with one element, with which OpenVINO adds others"
+    is_wide = len(strides) < _VOLUME - 1 or (isinstance(width, int) and width > 1)
+    told = "steps along a last axis that is left with one element, with which OpenVINO adds others"
+    return "" if is_wide or strides[-2] > 1 or strides[-1] == 1 else told
 
 
 def _turned_columns(node: Node) -> str:
@@ -94,11 +92,18 @@ def _turned_columns(node: Node) -> str:
     return told if any(row[-1:] > (1,) for row in rows) else ""
 
 
+def _is_stored(node: Node, place: int) -> bool:
+    """Say whether an input is stored, or made in one step of what is."""
+    maker = node.producer(place)
+    made = maker and all(map(maker.is_constant, range(min(len(maker.inputs), 2))))
+    return node.is_constant(place) or bool(made)
+
+
 def _fed_bias(node: Node) -> str:
     if len(node.inputs) <= _SUMMAND or node.is_constant(_SUMMAND) or not node.inputs[_SUMMAND]:
         return ""
-    stored = node.is_constant(0) and node.is_constant(1)
-    return "a fed bias of what is stored, which OpenVINO adds to the last result" if stored else ""
+    told = "a fed bias of what is stored, which OpenVINO adds to the last result"
+    return told if _is_stored(node, 0) and _is_stored(node, 1) else ""
 
 
 def _behind_state(node: Node) -> str:
@@ -111,9 +116,8 @@ def _behind_state(node: Node) -> str:
         name, maker = maker.inputs[0], maker.producer(0)
     if maker is None or maker.op_type not in _RECURRENT or name == maker.outputs[0]:
         return ""
-    if maker.attribute("direction", "forward") == "bidirectional":
-        return ""
-    return "a number behind the last state of a direction, of which OpenVINO loses the shape"
+    told = "a number behind the last state of a direction, of which OpenVINO loses the shape"
+    return "" if maker.attribute("direction", "") == _BOTH_WAYS else told
 
 
 def _padded_point(node: Node) -> str:
@@ -124,11 +128,9 @@ def _padded_point(node: Node) -> str:
     for pad, step, taps in zip(pads, steps * 2, filters[_CHANNELS:] * 2, strict=False):
         if isinstance(taps, int) and pad > (taps - 1) * step + 1:
             return "padding wider than a window, for which OpenVINO reads what lies beside"
-    if not any(pads) or all(one == 1 for one in strides):
-        return ""
-    if any(isinstance(size, int) and size > 1 for size in filters[_CHANNELS:]):
-        return ""
-    return "strides of a filter of one element, which OpenVINO takes before it pads"
+    is_wide = any(isinstance(size, int) and size > 1 for size in filters[_CHANNELS:])
+    is_plain = is_wide or not any(pads) or all(one == 1 for one in strides)
+    return "" if is_plain else "strides of a filter of one element, which it takes before it pads"
 
 
 def _quantised_maxima(node: Node) -> str:
@@ -160,9 +162,7 @@ def _gather_elements(node: Node) -> str:
 
 
 def _gemm(node: Node) -> str:
-    maker = node.producer(0)
-    is_stored = node.is_constant(0) or (maker is not None and all(map(maker.is_constant, (0, 1))))
-    if node.attribute("transA", 0) and is_stored:
+    if node.attribute("transA", 0) and _is_stored(node, 0):
         return "a stored factor that is transposed, which OpenVINO takes as it lies"
     if len(node.inputs) > _SUMMAND and not is_fixed(node, 1):
         return "a factor of an open size, to whose product OpenVINO fails to add something"
@@ -203,7 +203,9 @@ def is_left_alone(node: Node) -> bool:
 
 
 def _logarithm(node: Node) -> str:
-    """Look for axes that are left out on purpose, and for open sizes."""
+    """Look for axes that are left out on purpose, or an attribute still, and for open sizes."""
+    if node.opset >= _SOFTMAX_OF_ONE_AXIS and node.attribute("axes") is not None:
+        return "axes as an attribute, instead of which OpenVINO takes all, or ends the process"
     if is_left_alone(node):
         return "noop_with_empty_axes, for which OpenVINO takes no logarithm"
     return "" if is_fixed(node) else "open sizes, with which OpenVINO takes it over all axes"
@@ -276,12 +278,14 @@ def _recurrent(node: Node) -> str:
     has_state = any(map(node.is_constant, range(_LENGTHS + 1, len(node.inputs))))
     if has_state and not isinstance((node.shape(0) or (None, None))[1], int):
         return "a stored first state of an open batch, with which OpenVINO fails to compile"
-    if any(node.inputs[_LENGTHS:_PEEPHOLES][:1]) and not is_fixed(node):
-        return "lengths beside an open size, behind which OpenVINO goes on"
-    return ""
+    told = "lengths beside an open size, behind which OpenVINO goes on"
+    return told if any(node.inputs[_LENGTHS : _LENGTHS + 1]) and not is_fixed(node) else ""
 
 
 def _weights(node: Node) -> str:
+    words = tuple(node.attribute("activations", None) or ())
+    if words[: len(words) // 2] * 2 != words and node.attribute("direction", "") == _BOTH_WAYS:
+        return "other activations on the way back, for which OpenVINO takes those of the way there"
     if not is_fixed(node, 1) or not is_fixed(node, 2):
         return "weights of an open size, which OpenVINO fails to compile"
     makers = (node.producer(place) for place in range(1, min(_LENGTHS, len(node.inputs))))
@@ -352,6 +356,7 @@ _SOFTMAX_OF_ONE_AXIS: Final = 13
 """The operator set from which on Softmax goes along one axis."""
 
 _RECURRENT: Final = ("GRU", "LSTM", "RNN")
+_BOTH_WAYS: Final = "bidirectional"
 _MISREAD: Final = {
     "layout": "batches first, which OpenVINO lays out otherwise",
     "input_forget": "gates that are coupled, which OpenVINO takes one by one",
@@ -371,7 +376,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "ConvTranspose": lambda node: _conv_transpose(node) or _fed_bias(node),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
-    "Gemm": lambda node: _gemm(node) or other_steps(node),
+    "Gemm": lambda node: _gemm(node) or other_steps(node) or _fed_bias(node),
     "GlobalMaxPool": _quantised_maxima,
     "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
     "IsInf": lambda n: "" if n.shape(0) == () or is_fixed(n) else "open sizes, where it finds none",

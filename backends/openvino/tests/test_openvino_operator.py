@@ -5,6 +5,7 @@ import subprocess
 import sys
 import weakref
 from contextlib import nullcontext
+from itertools import product
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -64,13 +65,14 @@ def test_a_shape_known_to_onnx_alone_is_right():
 def test_element_types_and_ranks_cross_the_border(shape, dtype):
     name = {"float32": "float", "bool": "bool"}.get(np.dtype(dtype).name, np.dtype(dtype).name)
     x = np.asarray(np.random.default_rng(0).standard_normal(shape) * 3, dtype)
-    fed = (x, np.zeros_like(x), x)
-    for axes in (map(str, shape), "AB"[: len(shape)]):
-        dims = f"[{','.join(axes)}]" if shape else ""
-        model = compiled(f"g ({name}{dims} x) => ({name}{dims} y) {{ y = Identity(x) }}")
+    fed = (x.copy(), np.zeros_like(x), x)
+    for axes, op in product((shape, "AB"[: len(shape)]), ("Identity(x)", "CastLike(x, x)")):
+        dims = f"[{','.join(map(str, axes))}]" if shape else ""
+        model = compiled(f"g ({name}{dims} x) => ({name}{dims} y) {{ y = {op} }}")
         for one, (y,) in zip(fed, [model(one) for one in fed], strict=True):
             assert (y.dtype, y.shape) == (one.dtype, one.shape)
             np.testing.assert_array_equal(y, one)
+        np.testing.assert_array_equal(fed[0], x)
 
 
 def test_integers_that_c_calls_long_long_are_taken_like_any_of_64_bits():
