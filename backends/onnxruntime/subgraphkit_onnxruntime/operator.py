@@ -169,10 +169,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
 
     def _with_text(self, inputs: Sequence[Any]) -> list[Any]:
         """Turn bytes into text: ONNX Runtime would take what ``str`` makes of them."""
-        texts = list(inputs)
-        for place in self._strings:
-            texts[place] = _text(texts[place])
-        return texts
+        return [_text(one) if at in self._strings else one for at, one in enumerate(inputs)]
 
     def _run_bound(
         self, inputs: Sequence[Any], buffers: Sequence[Any], options: Any

@@ -5,9 +5,9 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from struct import Struct
 from typing import Any, Final
+from weakref import ref
 from zlib import crc32
 
 import numpy as np
@@ -32,22 +32,28 @@ _OF_VALUES: Final = re.compile(
 )
 """How OpenVINO puts it that fed values or shapes do not fit one another."""
 
+_MOST_LENT: Final = 2
+"""Requests that are kept with arrays in their memory: one is fed what the other has computed."""
+
 _INDICES: Final = frozenset({"i32", "i64", "u32", "u64"})
 """Types of whole numbers that say where or how many."""
 _Record = Callable[[InnerTime], object]
 _Engine = tuple[Any, Sequence[Any]]
 """A compiled model, and what it refers to."""
 
-_WORTH_BINDING: Final = 1 << 15
-"""Once an output had this many bytes, OpenVINO writes outputs into the arrays that are returned.
-Below that, binding an array costs more than a copy."""
+_Request = tuple[Any, Sequence[Callable[[], Any]]]
+"""A request, and references to the arrays that were given out in its memory."""
+
+_WORTH_SHARING: Final = 1 << 15
+"""Once an output had this many bytes, none is copied: OpenVINO writes into the arrays to be
+returned, or, where it alone knows the sizes, its own are. Below that, a copy costs less."""
 
 
 class OpenVINOOperator(SubgraphOperator):
     """A region that OpenVINO compiled.
 
     Thread-safety: any number of threads may be inside ``run``; each works with a request of its
-    own. Requests are made when needed and kept.
+    own. Requests are made when needed and kept, and wait while an array in their memory is held.
     """
 
     traits = Traits(thread_safe=True, minds_memory=True)
@@ -72,8 +78,8 @@ class OpenVINOOperator(SubgraphOperator):
         if self._property("INFERENCE_NUM_THREADS", int) == 1 and _may_fail(compiled):
             self._infer = _infer_apart
         self._results = list(map(_Result, subgraph.output_types, compiled.outputs))
-        self._binds = False
-        self._idle = [compiled.create_infer_request()]
+        self._shares = False
+        self._idle: list[_Request] = [(compiled.create_infer_request(), ())]
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
         """Compute the outputs.
@@ -94,29 +100,24 @@ class OpenVINOOperator(SubgraphOperator):
             self._compiled, self._held = self._anew()
             self._idle = []
         _held, idle = self._held, self._idle  # they live until this run has ended
-        try:
-            request = idle.pop()
-        except IndexError:
-            request = self._compiled.create_infer_request()
+        request, lent = self._take(idle)
         try:
             feeds = {place: shared_tensor(array) for place, array in enumerate(inputs)}
-            if self._binds:
-                results = self._run_bound(request, feeds, inputs, outputs)
+            if self._shares:
+                results, lent = self._run_sharing(request, feeds, inputs, outputs)
             else:
                 made = self._infer(request, feeds, False, False)  # noqa: FBT003 (by position only)
-                results = [
-                    result.as_declared(array)
-                    for result, array in zip(self._results, made.values(), strict=False)
-                ]
-                if any(array.nbytes >= _WORTH_BINDING for array in results):
-                    self._binds = True  # for good: what was bound once is somebody else's
+                results = list(map(_Result.as_declared, self._results, made.values()))
+                if any(array.nbytes >= _WORTH_SHARING for array in results):
+                    self._shares = True  # for good: what was bound once is somebody else's
         except Exception as error:
             self._is_spoilt = True  # what failed once, OpenVINO (2026.4) reports from then on
             if self._guard.fallback.may_help(inputs):
                 return self._guard.fallback.run_instead(self._failure_of(error), inputs, outputs)
             raise self._failure_of(error) from error
         finally:
-            idle.append(request)
+            if not lent or len(idle) < _MOST_LENT:
+                idle.append((request, lent))
         return fill_buffers(self._subgraph.outputs, outputs, results)
 
     def serialize(self) -> bytes | None:
@@ -130,7 +131,9 @@ class OpenVINOOperator(SubgraphOperator):
         """Return device, precision, streams, threads (pinned or not) and how many layers run."""
         layers = self._compiled.get_runtime_model().get_ops()
         executed = sum(
-            op.get_type_name() == "ExecutionNode" and not _is_constant(op) for op in layers
+            op.get_type_name() == "ExecutionNode"
+            and op.get_rt_info()["layerType"].astype(str) != "Const"
+            for op in layers
         )
         return {
             "device": ",".join(self._compiled.get_property("EXECUTION_DEVICES")),
@@ -153,29 +156,37 @@ class OpenVINOOperator(SubgraphOperator):
         self._held = ()
         self._stored = b""
 
-    def _run_bound(
+    def _take(self, idle: list[_Request]) -> _Request:
+        """Return a request in whose memory no array lives: what it gave out last may be fed now."""
+        waiting: list[_Request] = []
+        try:
+            while _is_held(found := idle.pop(0)):
+                waiting.append(found)
+        except IndexError:
+            found = self._compiled.create_infer_request(), ()
+        idle += waiting
+        return found[0], ()
+
+    def _run_sharing(
         self,
         request: Any,
         feeds: Mapping[int, Any],
         inputs: Sequence[Any],
         outputs: Sequence[Any] | None,
-    ) -> list[Any]:
-        """Run with the arrays to be returned as the request's own outputs."""
-        made: list[tuple[Any, Any]] = []
+    ) -> tuple[list[Any], Sequence[Callable[[], Any]]]:
+        """Run with the arrays to be returned as the request's own outputs, or these in its place.
+
+        Return the results, and references to those that are in the memory of the request.
+        """
+        arrays: list[Any] = [None] * len(self._results)
         for place, result in enumerate(self._results):
-            array: Any = None
             if result.shape is not None:
-                array = outputs[place] if outputs is not None else None
-                if not result.can_be(array) or any(np.may_share_memory(array, x) for x in inputs):
-                    array = empty(result.shape, result.dtype)
-            tensor = result.new_tensor() if array is None else tensor_over(array)
-            request.set_output_tensor(place, tensor)
-            made.append((array, tensor))
-        self._infer(request, feeds, True, False)  # noqa: FBT003 (by position only)
-        return [
-            result.as_declared(tensor.data) if array is None else array
-            for result, (array, tensor) in zip(self._results, made, strict=True)
-        ]
+                arrays[place] = result.buffer(outputs[place] if outputs else None, inputs)
+                request.set_output_tensor(place, tensor_over(arrays[place]))
+        made = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)
+        lent = [ref(own) for array, own in zip(arrays, made, strict=False) if array is None]
+        declared = map(_Result.as_declared, self._results, made)
+        return [o if a is None else a for a, o in zip(arrays, declared, strict=True)], lent
 
     def _property(self, name: str, read: Callable[[Any], Any]) -> Any:
         # Devices differ in what they can be asked.
@@ -245,8 +256,12 @@ def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[
         with suppress(Exception):
             base.wait(request)  # where Ctrl-C struck between the two, it still reads the arrays
         raise
-    results: Mapping[Any, Any] = {} if how[0] else request.results  # those were bound
-    return results
+    made = ((place, one.data) for place, one in enumerate(request.output_tensors))
+    return {place: array if how[0] else array.copy() for place, array in made}
+
+
+def _is_held(request: _Request) -> bool:
+    return any(array() is not None for array in request[1])
 
 
 def _may_fail(compiled: Any) -> bool:
@@ -273,25 +288,20 @@ def _nodes_of_layers(compiled: Any, subgraph: Subgraph) -> dict[str, tuple[int, 
 class _Result:
     """What is known of one output before it is computed."""
 
-    __slots__ = ("_seen_as_other", "_sizes", "dtype", "new_tensor", "shape")
+    __slots__ = ("_seen_as_other", "_sizes", "dtype", "shape")
 
     def __init__(self, type_: ValueType | None, port: Any) -> None:
         if not isinstance(type_, TensorType):
             raise TypeError(f"an output of OpenVINO is a tensor, not {type_}")
-        openvino = library.runtime()
         made = tuple(port.shape) if port.partial_shape.is_static else None
         sizes: Any = type_.shape if type_.element_count is not None else None
         self.dtype = type_.dtype.numpy
         # Where OpenVINO does not know the shape it makes an array of its own, though ONNX may know.
-        self.shape = sizes if made == sizes else None
+        self.shape: Any = sizes if made == sizes else None
         # OpenVINO loses axes of length one, and moves them, where it simplifies. Where it knows no
         # shape, as for axes that are fed, what the model declares may be wrong.
         self._sizes = sizes if made is not None and made != sizes else None
         self._seen_as_other = self.dtype.isbuiltin != 1
-        # A tensor of OpenVINO's own takes the size of what is written to it, if that is open.
-        self.new_tensor = partial(
-            openvino.Tensor, port.get_element_type(), openvino.Shape((0,) if made is None else made)
-        )
 
     def as_declared(self, array: Any) -> Any:
         """Return an array of OpenVINO with the dtype and the axes that ONNX gives it."""
@@ -299,14 +309,12 @@ class _Result:
             array = array.reshape(self._sizes)
         return array.view(self.dtype) if self._seen_as_other else array
 
-    def can_be(self, buffer: Any) -> bool:
-        """Say whether OpenVINO can write the output into a buffer."""
-        return (
-            isinstance(buffer, np.ndarray)
-            and buffer.shape == self.shape
-            and buffer.dtype == self.dtype
-            and buffer.flags.carray
-        )
+    def buffer(self, array: Any, inputs: Sequence[Any]) -> Any:
+        """Return an array for OpenVINO to write to: the one given, if it fits, or a new one."""
+        fits = isinstance(array, np.ndarray) and array.flags.carray
+        fits = fits and (array.shape, array.dtype) == (self.shape, self.dtype)
+        is_apart = fits and not any(np.may_share_memory(array, one) for one in inputs)
+        return array if is_apart else empty(self.shape, self.dtype)
 
 
 def _without_ones(shape: Sequence[int]) -> list[int]:
@@ -342,7 +350,3 @@ def open_seal(blob: bytes | memoryview) -> memoryview:
 
 def _type_name(type_: Any) -> str:
     return str(type_.get_type_name())
-
-
-def _is_constant(layer: Any) -> bool:
-    return bool(layer.get_rt_info()["layerType"].astype(str) == "Const")

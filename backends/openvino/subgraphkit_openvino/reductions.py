@@ -51,13 +51,17 @@ def _is_suspect(op: Any) -> bool:
 
 
 def _meets_constant(op: Any) -> bool:
+    """Say so; where a computed value makes it larger, what follows is no more computed with it."""
     for _ in range(_FARTHEST):
         readers = [target.get_node() for target in op.output(0).get_target_inputs()]
         if len(readers) != 1 or readers[0].get_output_size() != 1:
             return False
-        (op,) = readers
-        if op.get_type_name() == "FakeQuantize" or any(size > 1 for size in _constant_sizes(op)):
+        (op,), before = readers, op.get_output_partial_shape(0)
+        sizes = list(_constant_sizes(op))
+        if op.get_type_name() == "FakeQuantize" or any(size > 1 for size in sizes):
             return True
+        if op.get_input_size() > 1 + len(sizes) and op.get_output_partial_shape(0) != before:
+            return False
     return False
 
 
@@ -66,8 +70,8 @@ def _constant_sizes(op: Any) -> Iterator[int]:
         source = port.get_source_output().get_node()
         while source.get_type_name() in {"Convert", "Reshape", "Unsqueeze", "Squeeze"}:
             source = source.input_value(0).get_node()
-        if source.get_type_name() == "Constant" and source.get_element_type().is_real():
-            yield int(np.prod(source.get_output_shape(0), dtype=np.int64))
+        if source.get_type_name() == "Constant":
+            yield source.get_element_type().is_real() and int(np.prod(source.get_output_shape(0)))
 
 
 def _rank(op: Any) -> int:
