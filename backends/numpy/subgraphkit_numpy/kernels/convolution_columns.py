@@ -43,12 +43,12 @@ def by_columns(problem: Problem, w: Array, b: Array | None) -> Tiling:
     tiles = _point_tiles(problem) if is_point else _row_tiles(problem)
 
     def work(tile: Tile, x: Array, y: Array, *operands: Array) -> None:
+        target = y[tile.image, tile.filters, tile.pixels]
         if is_point:
             columns = x[tile.image, tile.groups, :, tile.pixels]
         else:
             windows = _windows(x[tile.image], problem, tile.rows)
-            columns = windows.reshape(groups, matrices.shape[2], -1)
-        target = y[tile.image, tile.filters, tile.pixels]
+            columns = windows.reshape(groups, matrices.shape[2], target.shape[1])
         chosen = matrices[tile.groups] if groups > 1 else matrices[:, tile.filters]
         np.matmul(chosen, columns, target.reshape(len(chosen), -1, target.shape[1]))
         if finishes:
