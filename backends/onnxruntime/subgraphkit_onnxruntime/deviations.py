@@ -25,7 +25,8 @@ from subgraphkit_onnxruntime.resizing import cut_fractions, resize_problem
 def deviation(node: Node) -> str:
     """Return what is wrong with ONNX Runtime's way of running a node; empty if nothing is known."""
     if node.domain:
-        return ""
+        is_signed = node.op_type == "Normalizer" and node.attribute("norm", "MAX") == "MAX"
+        return "it divides by the largest number, not by the largest magnitude" if is_signed else ""
     fragile = (op_type := node.op_type) in FAILS_ON_NOTHING
     maker = RegionFallback.emptied_by(node) if fragile else None
     is_asked = fragile or node.id in node.graph.table.bodies
