@@ -164,7 +164,7 @@ class OpenVINOOperator(SubgraphOperator):
                 waiting.append(found)
         except IndexError:
             found = self._compiled.create_infer_request(), ()
-        idle += waiting
+        idle += waiting[-_MOST_LENT:]
         return found[0], ()
 
     def _run_sharing(
