@@ -15,7 +15,6 @@ g (float[2, 400] x) => (float[2, 3] y) {
   y = Add(r, s)
 }
 """
-X = np.ones((2, 400), np.float32)
 
 
 def twice():
@@ -36,11 +35,10 @@ def test_what_a_network_computes_twice_is_computed_once():
 def test_weights_are_replaced_for_both_and_what_became_one_is_not_replaced():
     session = sk.InferenceSession(twice(), "numpy")
     session.update_weights({"w": np.full((3, 400), 2, np.float32)})
-    assert session.run(None, {"x": X})[0].tolist() == [[3200.0] * 3] * 2
+    assert session.run(None, {"x": np.ones((2, 400), np.float32)})[0].tolist() == [[3200.0] * 3] * 2
     for name in ("a", "b", "t", "u", "v"):
-        value = session.partitioning.graph.constants[name].array()
         with pytest.raises(WeightUpdateError, match="at bind"):
-            session.update_weights({name: value})
+            session.update_weights({name: np.zeros(())})
 
 
 @pytest.mark.parametrize("nodes", [
