@@ -216,8 +216,11 @@ def _dict_vectorizer(call: Call) -> Types:
 
 
 def _attention(call: Call) -> Types:
-    """Leave sizes open that onnx computes as 0 of open ones, or of which it leaves out a past."""
-    found = call.standard("Attention", 25, call.attributes, call.inputs, call.values)
+    """Leave sizes open that onnx computes as 0 of open ones, or of which it leaves out a past.
+
+    Lengths say nothing of types, and onnx takes caches that are left out for stated ones.
+    """
+    found = call.standard("Attention", 25, call.attributes, call.inputs[:6], {})
     given = {size for place in range(6) for size in call.shape(place) or ()}
     if any(call.inputs[4:5]) and not all(isinstance(n, int) for n in call.shape(4) or (None,)):
         found = [*found[:3], *with_shapes(found[3:], lambda shape: (*shape[:3], None))]
