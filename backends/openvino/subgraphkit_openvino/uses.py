@@ -93,10 +93,10 @@ def _turned_columns(node: Node) -> str:
 
 
 def _is_stored(node: Node, place: int) -> bool:
-    """Say whether an input is stored, or made in one step of what is."""
-    maker = node.producer(place)
-    made = maker and all(map(maker.is_constant, range(min(len(maker.inputs), 2))))
-    return node.is_constant(place) or bool(made)
+    """Say whether an input is stored, or made step by step of what is."""
+    while not node.is_constant(place) and (maker := node.producer(place)) and maker.inputs:
+        node, place = maker, 0
+    return node.is_constant(place)
 
 
 def _fed_bias(node: Node) -> str:
