@@ -11,18 +11,14 @@ from subgraphkit_onnxruntime.deviations import cuts_products_off
 PRODUCT = """
 g (float[4, 64] x) => (float[4, 16] y)
 <float s = {0.00787401574}, int8 z = {0}> {
-  q = QuantizeLinear(x, s, z)
-  a = DequantizeLinear(q, s, z)
-  b = DequantizeLinear(w, s, z)
+  q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) b = DequantizeLinear(w, s, z)
   y = MatMul(a, b)
 }
 """
 CONVOLUTION = """
 g (float[1, 64, 4, 4] x) => (float[1, 16, 4, 4] y)
 <float s = {0.00787401574}, int8 z = {0}, float t = {1.0}> {
-  q = QuantizeLinear(x, s, z)
-  a = DequantizeLinear(q, s, z)
-  b = DequantizeLinear(w, s, z)
+  q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) b = DequantizeLinear(w, s, z)
   c = Conv(a, b)
   d = QuantizeLinear(c, t, z)
   y = DequantizeLinear(d, t, z)
@@ -31,9 +27,7 @@ g (float[1, 64, 4, 4] x) => (float[1, 16, 4, 4] y)
 TWO = """
 g (float[4, 64] x) => (float[4, 64] y)
 <float s = {0.00787401574}, int8 z = {0}, float t = {1.0}> {
-  q = QuantizeLinear(x, s, z)
-  a = DequantizeLinear(q, s, z)
-  b = DequantizeLinear(w, s, z)
+  q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) b = DequantizeLinear(w, s, z)
   c = MatMul(a, b)
   d = QuantizeLinear(c, t, z)
   e = DequantizeLinear(d, t, z)
