@@ -17,19 +17,7 @@ import numpy as np
 import onnx
 
 from subgraphkit.backend import ModelOpener
-from subgraphkit_tensorrt.selftest import models
-from subgraphkit_tensorrt.selftest.computing import (
-    BRAIN,
-    EXACT,
-    HALF,
-    NotAvailable,
-    draw,
-    open_model,
-    require_float8,
-    require_products,
-    same,
-    tensorrt,
-)
+from subgraphkit_tensorrt.selftest import computing, models
 
 LAYERS, WIDTH, HEADS, TOKENS, WORDS = 12, 768, 12, 128, 1000
 """The size of the stack of layers of a BERT."""
@@ -42,9 +30,9 @@ _PRODUCTS: Final = frozenset({"Conv", "Gemm", "MatMul"})
 _CUDA: Final = "CUDAExecutionProvider"
 _MEDIAN: Final = re.compile(r"GPU Compute Time:.*?median = ([\d.]+) ms")
 PRECISIONS: Final[Mapping[str, tuple[str, str, float]]] = {
-    "fp32": ("keep", "float32", EXACT),
-    "fp16": ("fp16", "float16", HALF),
-    "bf16": ("bf16", "bfloat16", BRAIN),
+    "fp32": ("keep", "float32", computing.EXACT),
+    "fp16": ("fp16", "float16", computing.HALF),
+    "bf16": ("bf16", "bfloat16", computing.BRAIN),
     "fp8": ("fp8", "float8_e4m3fn", _EIGHT),
 }
 """By name, the option ``precision``, what products are of, and the largest error."""
@@ -58,10 +46,10 @@ def light(bench: ModelOpener, name: str) -> Network:
     try:
         model = bench.network(name)
     except FileNotFoundError as error:
-        raise NotAvailable(str(error)) from error
+        raise computing.NotAvailable(str(error)) from error
     (picture,) = model.graph.input
     shape = [dim.dim_value for dim in picture.type.tensor_type.shape.dim]
-    return model, {picture.name: draw(*shape)}
+    return model, {picture.name: computing.draw(*shape)}
 
 
 def bert(bench: ModelOpener) -> Network:
@@ -106,12 +94,12 @@ NETWORKS: Final[Mapping[str, Callable[[ModelOpener], Network]]] = {
 
 def light_networks(bench: ModelOpener) -> str:
     """Real architectures, each as one engine in float32."""
-    tensorrt()
+    computing.tensorrt()
     errors = []
     for name in _LIGHT:
         model, feeds = light(bench, name)
-        with open_model(bench, model) as found:
-            errors.append(f"{name} {same(bench, model, found, feeds):.1e}")
+        with computing.open_model(bench, model) as found:
+            errors.append(f"{name} {computing.same(bench, model, found, feeds):.1e}")
     return f"errors: {', '.join(errors)}"
 
 
@@ -126,19 +114,19 @@ def in_precision(
     option, products, most = PRECISIONS[precision]
 
     def check(bench: ModelOpener) -> str:
-        tensorrt()
+        computing.tensorrt()
         given: dict[str, Any] = {"precision": option}
         if precision == "fp8":
-            require_float8()
+            computing.require_float8()
         model, feeds = network(bench)
         with TemporaryDirectory() as folder:
             if precision == "fp8":
                 file = Path(folder, "calibration.cache")
                 file.write_text(_calibration(bench, model, feeds))
                 given["calibration"] = str(file)
-            with open_model(bench, model, **given) as found:
-                require_products(found, products)
-                error = same(bench, model, found, feeds, most)
+            with computing.open_model(bench, model, **given) as found:
+                computing.require_products(found, products)
+                error = computing.same(bench, model, found, feeds, most)
                 ours = _milliseconds(lambda: found.run(feeds))
                 (engine,) = found.bare_engines()
             others = f"{_of_onnxruntime(model, feeds)}, {_of_trtexec(engine, Path(folder))}"
