@@ -43,7 +43,7 @@ MOST_AT_BIND: Final = 1 << 29
 _BITS_OF_TEXT: Final = 128
 
 # Groups that add up so many products for an element are computed as if there was one group.
-_LONG_SUM: Final = 1024
+_LONG_SUM: Final = 200
 
 # What to write an element weighs, beside the operations that compute it.
 _OF_AN_ELEMENT: Final = 10
