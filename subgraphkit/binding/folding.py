@@ -258,17 +258,17 @@ class _Work:
     def _take_repeat_out(self, node: int) -> bool:
         """Have the readers of a node read what an earlier one made, if that computes the same."""
         table = self._graph.table
-        original = self._repeats.original(node)
-        if original is None or table.domains[node] or node in table.bodies:
+        if table.domains[node] or node in table.bodies:
             return False
-        if not self._captured.union(self._graph.outputs).isdisjoint(
-            filter(None, table.outputs[node])
-        ):
+        original = self._repeats.original(node)
+        kept = self._captured.union(self._graph.outputs)
+        if original is None or not kept.isdisjoint(filter(None, table.outputs[node])):
             return False
         for name, other in zip(self._names_read(node), self._names_read(original), strict=True):
-            if name != other:  # equal constants, of which none may be replaced any more
-                self.folding.sources.setdefault(name, frozenset())
-                self.folding.sources.setdefault(other, frozenset())
+            if name != other:  # equal, and so stays what they are made of
+                known = self.folding.sources
+                for stated in {name, other}.union(known.get(name, ()), known.get(other, ())):
+                    known.setdefault(stated, frozenset())
         for name, other in zip(table.outputs[node], table.outputs[original], strict=False):
             self._rename(name, other)
         self._left_out[node] = f"the same as {self._graph.nodes[original].label}"

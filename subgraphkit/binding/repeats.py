@@ -77,10 +77,9 @@ class Repeats:
         return found
 
     def _is_alike(self, node: int, other: int) -> bool:
-        """Say whether attributes agree, and all that a node makes the other makes as well."""
+        """Say whether attributes and outputs agree: of some operators, their number decides."""
         table = self._graph.table
-        ours, theirs = table.outputs[node], table.outputs[other]
-        if len(ours) > len(theirs) or any(a and not b for a, b in zip(ours, theirs, strict=False)):
+        if list(map(bool, table.outputs[node])) != list(map(bool, table.outputs[other])):
             return False
         mine, its = table.attributes[node], table.attributes[other]
         return mine.keys() == its.keys() and all(_agree(mine[k], its[k]) for k in mine)

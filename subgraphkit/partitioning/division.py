@@ -91,13 +91,13 @@ def _weigh_division(
     best = claim_regions(bound, choose_again(bound, claims), costs=costs)
     if any(best[0].free):  # what was given back nobody else takes
         best = found
+    least = (costs.total(best[0]) or 0.0) / MARGIN
     for name in dict.fromkeys(claim.backend.name for claim in claims):
-        seconds = costs.total(best[0])
         alone = claim_regions(bound, choose_again(bound, claims, name))
         takes_all = not any(alone[0].free) and _taking_part(alone[0]) == {name}
-        predicted = costs.total(alone[0]) if takes_all and seconds is not None else None
-        if predicted is not None and seconds is not None and MARGIN * predicted <= seconds:
-            best = alone
+        predicted = costs.total(alone[0]) if takes_all else None
+        if predicted is not None and predicted <= least:
+            best, least = alone, predicted
     return best
 
 

@@ -58,8 +58,8 @@ _COSTS: Final[Mapping[str, Mapping[str, float]]] = {
 
 _UNITS: Final = 1e9
 
-# On one thread libraries take twice that. NumPy computes one element after the other, but for these
-# classes, on one thread in any case.
+# On one thread libraries take twice that. NumPy does so for these classes; all else it computes on
+# one thread in any case.
 _ALONE: Final = 2.0
 _ALONE_ANYWAY: Final = 1.2
 _SHARED: Final = frozenset({"convolution", "product"})

@@ -111,6 +111,7 @@ _PLANE: Final = 2
 _HIGH: Final = 2
 _SHORT: Final = {"bfloat16", "bool", "float16"}
 _EXPANDED: Final = 27
+_FED_AXIS: Final = 20
 _SUMS: Final = ("L1", "Mean", "Prod", "Sum", "SumSquare")
 _WHOLE: Final = ("Einsum", "Pow", *map("Reduce{}".format, _SUMS))
 _EMPTY: Final = ("GlobalLpPool", "LRN", *map("{}Normalization".format, ("Group", "Layer", "RMS")))
@@ -227,8 +228,8 @@ def _window(node: Node) -> str:
         return "padding to the same size is wrong with dilations or steps beyond a window"
     pads, steps = (node.attribute(name, None) or (0,) for name in ("pads", "strides"))
     may_lack = not spare and max(steps) > 1 and max(taps) > 1 + 2 * min(pads)
-    if may_lack and RegionFallback.emptied_by(node) is not None:
-        return "of less than a window, which a node in front may leave, it makes an element"
+    if may_lack and node.producer(0) in {RegionFallback.emptied_by(node)} - {None}:
+        return "of less than a window, which the node in front may leave, it makes an element"
     if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""
@@ -302,9 +303,10 @@ def _half_spectrum(node: Node) -> str:
         return ""
     length, axis = (node.constant(place) for place in (1, 2))
     bins = None if length is None else length.item() // 2 + 1
-    size = (node.shape(0) or ("", ""))[-2 if axis is None else axis.item()]
+    at = node.attribute("axis", 1) if node.opset < _FED_AXIS else -2
+    sizes = (node.shape(0) or ())[at if axis is None else axis.item() :]
     is_told = axis is not None or not _has(node.inputs, 2)
-    is_safe = (is_told and bins == size) or not _has(node.inputs, 1)
+    is_safe = (is_told and bins in sizes[:1]) or not _has(node.inputs, 1)
     return "" if is_safe else "half a spectrum of another length is mirrored in the wrong place"
 
 

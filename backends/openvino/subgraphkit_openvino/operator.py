@@ -184,9 +184,18 @@ class OpenVINOOperator(SubgraphOperator):
                 arrays[place] = result.buffer(outputs[place] if outputs else None, inputs)
                 request.set_output_tensor(place, tensor_over(arrays[place]))
         made = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)
-        lent = [ref(own) for array, own in zip(arrays, made, strict=False) if array is None]
-        declared = map(_Result.as_declared, self._results, made)
-        return [o if a is None else a for a, o in zip(arrays, declared, strict=True)], lent
+        held, lent = (
+            [*(tensor.data for tensor in feeds.values()), *(a for a in arrays if a is not None)],
+            [],
+        )
+        for place, (result, own) in enumerate(zip(self._results, made, strict=True)):
+            if arrays[place] is None:
+                # OpenVINO makes no copy for nodes that change nothing.
+                is_shared = any(np.may_share_memory(own, other) for other in held)
+                held.append(own)
+                lent += [] if is_shared else [ref(own)]
+                arrays[place] = result.as_declared(own.copy() if is_shared else own)
+        return arrays, lent
 
     def _property(self, name: str, read: Callable[[Any], Any]) -> Any:
         # Devices differ in what they can be asked.

@@ -71,6 +71,7 @@ def test_element_types_and_ranks_cross_the_border(shape, dtype):
         model = compiled(f"g ({name}{dims} x) => ({name}{dims} y) {{ y = {op} }}")
         for one, (y,) in zip(fed, [model(one) for one in fed], strict=True):
             assert (y.dtype, y.shape) == (one.dtype, one.shape)
+            assert not np.may_share_memory(y, one)
             np.testing.assert_array_equal(y, one)
         np.testing.assert_array_equal(fed[0], x)
 

@@ -50,6 +50,7 @@ def test_weights_are_replaced_for_both_and_what_became_one_is_not_replaced():
     "p = com.microsoft.Gelu(x) q = Gelu(x)",
     "p, m = TopK(x, k) q, n = TopK<largest=0>(x, k)",
     "p = Exp(x) z = Exp(x) q = Neg(z)",
+    "q, z = MaxPool<kernel_shape=[1]>(x) p, = MaxPool<kernel_shape=[1]>(x)",
     "p, = MaxPool<kernel_shape=[1]>(x) q, z = MaxPool<kernel_shape=[1]>(x)",
 ])  # fmt: skip
 def test_what_differs_or_is_random_or_an_output_stays(nodes):

@@ -9,31 +9,21 @@ import numpy as np
 from subgraphkit.backend import ModelOpener
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.streams import on_stream
-from subgraphkit_tensorrt.selftest import models
+from subgraphkit_tensorrt.selftest import computing, models
 from subgraphkit_tensorrt.selftest.calibration import ASSUMPTIONS, deviations
-from subgraphkit_tensorrt.selftest.computing import (
-    RANGES,
-    NotAvailable,
-    cuda_library,
-    draw,
-    gpus,
-    installation,
-    open_model,
-    require,
-)
 
 
 def driver(bench: ModelOpener) -> str:
     """NVIDIA's driver and its GPUs."""
     del bench
-    found = ", ".join(map(str, gpus()))
-    return f"{found}, driver for CUDA {installation().machine.driver}"
+    found = ", ".join(map(str, computing.gpus()))
+    return f"{found}, driver for CUDA {computing.installation().machine.driver}"
 
 
 def cuda_runtime(bench: ModelOpener) -> str:
     """CUDA's runtime library by ctypes."""
     del bench
-    cuda = cuda_library()
+    cuda = computing.cuda_library()
     with cuda.on(0):
         return f"CUDA {cuda.version()}, {cuda.free_memory():,} bytes free"
 
@@ -41,20 +31,22 @@ def cuda_runtime(bench: ModelOpener) -> str:
 def assumptions(bench: ModelOpener) -> str:
     """What the tests of the run side assume of CUDA, whose device is a double."""
     del bench
-    cuda = cuda_library()
+    cuda = computing.cuda_library()
     with cuda.on(0):
         wrong, stricter = deviations(cuda)
-    require(not wrong, f"CUDA is not as the tests of the run side assume: {'; '.join(wrong)}")
+    computing.require(
+        not wrong, f"CUDA is not as the tests of the run side assume: {'; '.join(wrong)}"
+    )
     more = f"; the double is stricter: {'; '.join(stricter)}" if stricter else ""
     return f"all {len(ASSUMPTIONS)} hold{more}"
 
 
 def _torch() -> Any:
     if find_spec("torch") is None:
-        raise NotAvailable("torch is not installed")
+        raise computing.NotAvailable("torch is not installed")
     torch = import_module("torch")
     if not torch.cuda.is_available():
-        raise NotAvailable("PyTorch is installed without CUDA")
+        raise computing.NotAvailable("PyTorch is installed without CUDA")
     return torch
 
 
@@ -92,16 +84,16 @@ class _Lent:
 
 
 def _require_close(found: Any, right: Any, what: str) -> None:
-    require(np.allclose(found, right, rtol=1e-4, atol=1e-5), f"{what} differs")
+    computing.require(np.allclose(found, right, rtol=1e-4, atol=1e-5), f"{what} differs")
 
 
 def device_arrays(bench: ModelOpener) -> str:
     """Arrays on the device as inputs and outputs, at addresses of every kind."""
-    model, cuda = models.model(models.CHAIN), cuda_library()
-    x = draw(*_SHAPE)
+    model, cuda = models.model(models.CHAIN), computing.cuda_library()
+    x = computing.draw(*_SHAPE)
     (once,) = bench.expected(model, {"x": x})
     (twice,) = bench.expected(model, {"x": once})
-    with open_model(bench, model, **RANGES) as found:
+    with computing.open_model(bench, model, **computing.RANGES) as found:
         for offset in (0, 4):
             fed, buffer = _Lent(cuda, x, offset), _Lent(cuda, np.zeros_like(x), offset)
             try:
@@ -119,12 +111,12 @@ def device_arrays(bench: ModelOpener) -> str:
 
 def user_stream(bench: ModelOpener) -> str:
     """Runs on a stream of the caller, in its order and without waiting."""
-    model, cuda = models.model(models.CHAIN), cuda_library()
-    x, y = _Lent(cuda, draw(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
+    model, cuda = models.model(models.CHAIN), computing.cuda_library()
+    x, y = _Lent(cuda, computing.draw(*_SHAPE)), _Lent(cuda, np.zeros(_SHAPE, np.float32))
     try:
-        with open_model(bench, model, **RANGES) as found:
+        with computing.open_model(bench, model, **computing.RANGES) as found:
             for n in range(20):
-                array = draw(*_SHAPE) * np.float32(n)
+                array = computing.draw(*_SHAPE) * np.float32(n)
                 cuda.upload(x.address, array.ctypes.data, array.nbytes, x.stream)
                 with on_stream(x.stream):
                     found.run_bound({"x": x}, {"y": y})
@@ -140,11 +132,11 @@ def user_stream(bench: ModelOpener) -> str:
 
 def torch_tensors(bench: ModelOpener) -> str:
     """Tensors of PyTorch are fed and written into where they are."""
-    cuda_library()
+    computing.cuda_library()
     torch, model = _torch(), models.model(models.CHAIN)
-    with open_model(bench, model, **RANGES) as found:
+    with computing.open_model(bench, model, **computing.RANGES) as found:
         for number in range(20):
-            host = draw(*_SHAPE) * np.float32(number)
+            host = computing.draw(*_SHAPE) * np.float32(number)
             (right,) = bench.expected(model, {"x": host})
             theirs, buffer = torch.from_numpy(host).cuda(), torch.zeros(_SHAPE, device="cuda")
             found.run_bound({"x": theirs}, {"y": buffer})
