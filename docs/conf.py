@@ -71,7 +71,7 @@ nitpick_ignore_regex = [
     ("py:class", r"subgraphkit\.compiling\.proving\.Proofs"),
     ("py:class", r"subgraphkit\.viewing\.(sections|tables)\.(Text|Table|Drawing|Timeline)"),
     ("py:class", r"subgraphkit\.testing\.comparison\.ResultJudge"),
-    ("py:class", r"subgraphkit\.binding\.(folding\.BoundFolding|model_process\.ModelProcess)"),
+    ("py:class", r"subgraphkit\.binding\.(computed\.BoundFolding|model_process\.ModelProcess)"),
     (
         "py:class",
         r"subgraphkit\.onnx_io\.(external_data\.DataFolders|inference\.Inferred|payloads\.Payload)",
