@@ -90,7 +90,7 @@ def test_nodes_that_are_wrong_only_together_are_found_together():
 
 
 def test_a_fault_that_goes_away_when_cut_is_said_to():
-    found = bisect(_grown(20), {"v0": X}, planted("v7", only_in="grown"))
+    found = bisect(_grown(20), {"v0": X}, planted("v7", only_in="grown"), fold=False)
     assert (found.verdict, found.reproduces, len(found.nodes)) == ("whole", False, 20)
     assert "the fault goes away when it is cut out" in found.summary
     assert "As a model of its own the part is right." in found.summary
@@ -100,7 +100,7 @@ def test_a_fault_that_goes_away_when_cut_is_said_to():
 
 
 def test_a_fault_that_comes_and_goes_is_said_to():
-    found = bisect(_grown(20), {"v0": X}, planted("v7", by_turns=True))
+    found = bisect(_grown(20), {"v0": X}, planted("v7", by_turns=True), fold=False)
     assert found.verdict == "unsteady"
     assert found.summary.startswith("Not always wrong")
     assert repr(found) == f"Bisection({found.summary.splitlines()[0]!r})"
