@@ -83,7 +83,9 @@ class _Work:
         self._left_out = dict(graph.left_out)
         self._renamed: dict[str, str] = {}
         self._repeats = Repeats(graph, values, self.folding.sources)
-        self._captured = {name for node in graph.table.bodies for name in graph.captures_of(node)}
+        captured = (graph.captures_of(node) for node in graph.table.bodies)
+        # Who reads these goes by their names.
+        self._kept = {*graph.outputs}.union(*captured)
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
         self._limits = limits = settings.limits.within(settings.max_memory)
         self._left = limits.bind_bytes + sum(self._bytes.values())
@@ -246,7 +248,7 @@ class _Work:
 
     def _take_copy_out(self, node: Node) -> bool:
         output, *others = node.outputs
-        if not output or self._graph.is_output(output) or output in self._captured:
+        if not output or output in self._kept:
             return False
         if any(others) or not _is_copy(node):
             return False
@@ -261,8 +263,7 @@ class _Work:
         if table.domains[node] or node in table.bodies:
             return False
         original = self._repeats.original(node)
-        kept = self._captured.union(self._graph.outputs)
-        if original is None or not kept.isdisjoint(filter(None, table.outputs[node])):
+        if original is None or not self._kept.isdisjoint(filter(None, table.outputs[node])):
             return False
         for name, other in zip(self._names_read(node), self._names_read(original), strict=True):
             if name != other:  # equal, and so stays what they are made of

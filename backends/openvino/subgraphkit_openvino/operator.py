@@ -183,18 +183,17 @@ class OpenVINOOperator(SubgraphOperator):
             if result.shape is not None:
                 arrays[place] = result.buffer(outputs[place] if outputs else None, inputs)
                 request.set_output_tensor(place, tensor_over(arrays[place]))
-        made = self._infer(request, feeds, True, False).values()  # noqa: FBT003 (by position only)
-        held, lent = (
-            [*(tensor.data for tensor in feeds.values()), *(a for a in arrays if a is not None)],
-            [],
-        )
-        for place, (result, own) in enumerate(zip(self._results, made, strict=True)):
+        made = [*self._infer(request, feeds, True, False).values()]  # noqa: FBT003 (by position only)
+        held, lent = [array for array in arrays if array is not None], []
+        if len(held) < len(arrays):
+            held += [tensor.data for tensor in feeds.values()]
+        for place, own in enumerate(made):
             if arrays[place] is None:
                 # OpenVINO makes no copy for nodes that change nothing.
                 is_shared = any(np.may_share_memory(own, other) for other in held)
                 held.append(own)
                 lent += [] if is_shared else [ref(own)]
-                arrays[place] = result.as_declared(own.copy() if is_shared else own)
+                arrays[place] = self._results[place].as_declared(own.copy() if is_shared else own)
         return arrays, lent
 
     def _property(self, name: str, read: Callable[[Any], Any]) -> Any:
