@@ -55,7 +55,7 @@ def overlap(one: Any, other: Any) -> bool:
 
 
 def overlaps(some: Sequence[Any], others: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return the places of those that may share memory; as ``overlap``, in linear time."""
+    """Return the places of those that may share memory; as ``overlap``, but all at once."""
     bounds = ([_extent(x) or (id(x), id(x) + 1) for x in arrays] for arrays in (some, others))
     (low, high), (start, end) = (np.array(one, np.uint64).reshape(-1, 2).T for one in bounds)
     near = np.argwhere((low[:, None] < end) & (start < high[:, None])).tolist()
