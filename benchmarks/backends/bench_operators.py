@@ -109,6 +109,13 @@ def _product() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(1, 128, 768)}, **weights)
 
 
+def _short_product() -> tuple[Any, Feeds]:
+    weights = {f"w{at}": _numbers(256, 256).astype(np.float16) for at in range(6)}
+    body = _chain("MatMul({0}, w{1})", 6)
+    text = f"g (float16[1,128,256] x) => (float16[1,128,256] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 128, 256).astype(np.float16)}, **weights)
+
+
 def _recurrent() -> tuple[Any, Feeds]:
     text = """g (float[64,1,256] x) => (float[64,1,1,256] y)
         { y, h, c = LSTM<hidden_size=256>(x, w, r) }"""
@@ -183,6 +190,7 @@ MODELS: Final = {
     "convolution": _convolution,
     "depthwise": _depthwise,
     "product": _product,
+    "short product": _short_product,
     "recurrent": _recurrent,
     "quantized": _quantized,
     "elementwise": _elementwise,

@@ -96,7 +96,8 @@ def work_of(node: Node) -> tuple[str, int]:
     if kind is not None:
         if kind == "convolution" and node.attribute("group", 1) > 1:
             kind = "depthwise" if prod(_input(node, 1)[1:]) < _LONG_SUM else kind
-        return kind, estimate_flops(node)
+        is_short = kind == "product" and node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16)
+        return "short product" if is_short else kind, estimate_flops(node)
     if node.op_type in _VIEWS:
         return "movement", 0
     names = [name for name in (*node.inputs, *node.outputs) if name]

@@ -40,6 +40,7 @@ _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "convolution": (0.0093, 0.0061, 0.0063, 0.0074, 0.13),
     "depthwise": (0.16, 0.021, 0.03, 0.038, 0.18),
     "product": (0.0076, 0.0062, 0.0061, 0.0068, 0.032),
+    "short product": (0.018, 0.0062, 0.0061, 0.0068, None),
     "recurrent": (0.07, 0.021, 0.026, None, None),
     "quantized": (0.81, 0.0057, None, None, None),
     "elementwise": (0.13, 0.058, 0.03, None, 0.37),
@@ -62,7 +63,7 @@ _UNITS: Final = 1e9
 # one thread in any case.
 _ALONE: Final = 2.0
 _ALONE_ANYWAY: Final = 1.2
-_SHARED: Final = frozenset({"convolution", "product"})
+_SHARED: Final = frozenset({"convolution", "product", "short product"})
 # The backend that has every class.
 _TOTAL: Final = "numpy"
 
@@ -165,8 +166,7 @@ class Predictions:
         seconds = 0.0
         for region in state.regions:
             name = state.properties[region.claim].claim.backend.name
-            own = self.of(name, state.nodes_of(region))
-            if own is None:
+            if (own := self.of(name, state.nodes_of(region))) is None:
                 return None
             seconds += own + (_COSTS[RUN].get(name, _STEP) if len(state.regions) > 1 else 0.0)
         return seconds * (1 + _CUTTING * (len(state.regions) - 1))
