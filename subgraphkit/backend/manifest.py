@@ -187,8 +187,7 @@ def _check_table(
         if key not in table:
             raise _MalformedError(f"{where}{key} is missing")
     for key, value in table.items():
-        kind = keys.get(key)
-        if kind is None:
+        if (kind := keys.get(key)) is None:
             guess = did_you_mean(key, keys)
             raise _MalformedError(f"{where}{key} is not a key of a manifest{guess}")
         # TOML has booleans, and Python counts them as integers
@@ -226,8 +225,7 @@ def options_of(declared: type) -> tuple[Option, ...]:
             than the class has (SGK116).
     """
     package = declared.__module__.partition(".")[0]
-    path = find_manifest(declared.__module__)
-    if path is None:
+    if (path := find_manifest(declared.__module__)) is None:
         raise messages.bad_manifest(package, f"{package}/{MANIFEST_FILE}", "there is no such file")
     manifest = read_manifest(path)
     held = [one.name for one in fields(declared)] if is_dataclass(declared) else []

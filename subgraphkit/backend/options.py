@@ -85,8 +85,7 @@ class Option:
         object.__setattr__(self, "type", kind)
         object.__setattr__(self, "choices", tuple(self.choices))
         for bound in ("minimum", "maximum"):
-            value = getattr(self, bound)
-            if value is not None:
+            if (value := getattr(self, bound)) is not None:
                 self._require(kind in _ORDERED, f"no {bound}, since {kind} has no order")
                 object.__setattr__(self, bound, self._read_value(value, f"given as its {bound}"))
         if self.default is not None:

@@ -25,8 +25,7 @@ _API: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 def parse_api(text: str) -> tuple[int, int]:
     """Read ``"major.minor"``; ValueError for another form."""
-    match = _API.fullmatch(text)
-    if match is None:
+    if (match := _API.fullmatch(text)) is None:
         raise ValueError(f"{text!r} is not a plugin API version, expected MAJOR.MINOR")
     return int(match[1]), int(match[2])
 

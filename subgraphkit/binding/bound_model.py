@@ -103,8 +103,7 @@ class BoundModel(BoundGraph):
 
     def with_outputs(self, outputs: Sequence[str]) -> Self:
         """Return the model with other outputs, each once; BindError (SGK220) for no value."""
-        unknown = [name for name in outputs if name not in self.types]
-        if unknown:
+        if unknown := [name for name in outputs if name not in self.types]:
             raise BindError(
                 "SGK220",
                 f"model {self.name!r} has no value {unknown[0]!r} to be an output"
@@ -188,8 +187,7 @@ def _bound_as_told(model: Model, shapes: Shapes, resolved: ResolvedConfig) -> Bo
     try:
         inlined, inferred = model, typed(model)
     except InvalidModelError as error:
-        fault = extensions.typing_fault(error, model.graph)
-        if fault is None:
+        if (fault := extensions.typing_fault(error, model.graph)) is None:
             raise
         raise fault from error
     if resolved.fold and inferred.conditions:

@@ -127,8 +127,7 @@ class ModelProcess:
             BaseException: What was raised there; what came up while waiting, or what ``progress``
                 was cancelled with: then the process is ended, because it may never come back.
         """
-        child = self._child
-        if child is None:
+        if (child := self._child) is None:
             raise ProcessEnded("an end that was asked for")
         self._users.add(id(child))  # which others may be the last to leave meanwhile
         try:
@@ -183,8 +182,7 @@ class ModelProcess:
         return ProcessEnded(how, printed)
 
     def _start(self, progress: Progress | None) -> None:
-        graph = self._graph()
-        if graph is None:
+        if (graph := self._graph()) is None:
             raise ProcessEnded("the end of its model")
         with ExitStack() as held:
             folder = Path(tempfile.mkdtemp(prefix="subgraphkit-"))

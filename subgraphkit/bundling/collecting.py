@@ -210,8 +210,7 @@ def _proven_engines(plan: Plan) -> dict[str, bytes]:
     engines: dict[str, bytes] = {}
     for step in plan.steps:
         claim = partitioning.claim_of(step.subgraph)
-        engine = _engine(partitioning, step, claim)
-        if engine is not None:
+        if (engine := _engine(partitioning, step, claim)) is not None:
             restore = partial(restore_engine, partitioning, claim, engine)
             keep = partial(engines.__setitem__, step.subgraph.id, engine)
             known = claim.backend, step.subgraph, step.operator

@@ -111,8 +111,7 @@ def _choices(backend: Any, manifest: BundleManifest) -> list[BackendChoice]:
     names = [entry.name for entry in manifest.backends]
     asked = () if backend is None else parse_selection(backend, "argument backend")
     given = {one.name: one for one in asked}
-    foreign = [name for name in given if name not in names]
-    if foreign:
+    if foreign := [name for name in given if name not in names]:
         raise messages.contradiction(
             f"backend names {', '.join(foreign)}, and the subgraphs of the bundle are on "
             f"{', '.join(names)}",
@@ -320,8 +319,7 @@ def _subgraph(folder: Path, entry: SubgraphEntry, bound: BoundGraph) -> Subgraph
 
 
 def _claim_index(entry: SubgraphEntry, places: Mapping[tuple[str, str], int]) -> int:
-    at = places.get((entry.backend, entry.property))
-    if at is None:
+    if (at := places.get((entry.backend, entry.property))) is None:
         raise BundleError(
             "SGK186",
             f"backend {entry.backend!r} has no property {entry.property!r} here, which subgraph "

@@ -178,8 +178,7 @@ def _check_backends(manifest: BundleManifest) -> None:
     if len(entries) != len(manifest.backends):
         raise MemberError("its manifest names a backend twice")
     for subgraph in manifest.subgraphs:
-        entry = entries.get(subgraph.backend)
-        if entry is None:
+        if (entry := entries.get(subgraph.backend)) is None:
             raise MemberError(f"its manifest does not list backend {subgraph.backend!r}")
         if subgraph.engine is not None and entry.origin is None:
             raise MemberError(f"its manifest does not say what {subgraph.id!r} was made for")

@@ -34,8 +34,7 @@ def hear_interrupts() -> Iterator[None]:
 
     sys.unraisablehook = strike_again
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    ours = ours and threading.current_thread() is threading.main_thread()
-    if ours:
+    if ours := ours and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _Interrupt())
     try:
         yield

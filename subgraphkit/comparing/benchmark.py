@@ -250,8 +250,7 @@ def _sections(found: Benchmark) -> Iterator[Section]:
 
 
 def _verdict(found: Benchmark) -> Iterator[str]:
-    best = found.fastest
-    if best is None:
+    if (best := found.fastest) is None:
         yield "Nobody: no candidate ran with the results that were expected."
         return
     yield f"{best.selection} is fastest: {in_seconds(best.median)} a run."

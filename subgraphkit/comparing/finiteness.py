@@ -88,8 +88,7 @@ def find_not_finite(
         results = dict(zip(bound.outputs, session.run(None, feeds), strict=True))
     wrong = tuple(name for name, value in results.items() if any(_marks(value)))
     selection = selection_of(bound)
-    found = _first(bound, feeds)
-    if found is None:
+    if (found := _first(bound, feeds)) is None:
         return NotFinite(selection, wrong)
     node = Node(bound, found)
     read = tuple(dict.fromkeys(filter(None, bound.read_by(found))))

@@ -131,8 +131,7 @@ class PartSearch:
         """Return the values that the reference has at the inputs of a part."""
         places = [self._places[node] for node in part.nodes]
         start, values = next(one for one in reversed(self._known) if one[0] <= min(places))
-        inner = [name for name in part.inputs if name not in values]
-        if inner:
+        if inner := [name for name in part.inputs if name not in values]:
             before = self.part(self._order[start : max(places)])
             cut = replace(within(self._trusted, before), outputs=())
             feeds = {name: values[name] for name in cut.inputs}

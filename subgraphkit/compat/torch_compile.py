@@ -45,8 +45,7 @@ def compile_graph(
     """
     settings = dict(options or {})
     backend = settings.pop("backends", None)
-    layout = _Layout.of(gm)
-    if layout is None:
+    if (layout := _Layout.of(gm)) is None:
         # Nothing is computed, or sizes are, which is PyTorch's affair.
         eager: Callable[..., Any] = gm.forward
         return eager

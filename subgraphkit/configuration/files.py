@@ -175,8 +175,7 @@ def _places(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     prefix = tuple(_TABLE.split("."))
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
-        match = _PLACE.match(line)
-        if match is None:
+        if (match := _PLACE.match(line)) is None:
             continue
         keys = tuple(key.strip().strip("\"'") for key in (match[1] or match[2]).split("."))
         table, place = (keys, keys) if match[1] else (table, (*table, *keys))

@@ -204,8 +204,7 @@ class _TextReader:
         )
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.position)
-        if match is None:
+        if (match := pattern.match(self.text, self.position)) is None:
             raise self._error()
         self.position = match.end()
         return match[0]
@@ -224,8 +223,7 @@ class _TextReader:
         return messages.bad_selection(self.origin, problem + self._guess())
 
     def _guess(self) -> str:
-        ours = in_our_names(self.text)
-        if ours:
+        if ours := in_our_names(self.text):
             return f"; in place of ONNX Runtime's providers write {ours!r}"
         found = self.text[self.position : self.position + 1]
         before = self.text[max(self.position - 1, 0) : self.position]

@@ -180,8 +180,7 @@ def _record(entry_point: EntryPoint) -> BackendRecord:
         said["Version"] if said is not None else "",
         entry_point.value,
     )
-    problem = name_problem(record.name)
-    if problem:
+    if problem := name_problem(record.name):
         problem = f"{problem}; entry point of {record.provider}"
         bad_name = messages.bad_registration(cut_word(printable(record.name), 64), problem)
         return replace(record, state="broken", error=bad_name)

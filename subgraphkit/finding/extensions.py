@@ -229,8 +229,7 @@ class ExtensionManager:
         return Progress(tell, progress, model=self.model, session=self.session)
 
     def _listeners(self, hook_name: str) -> tuple[tuple[_Source, Any], ...]:
-        callers = self._callers
-        if callers is None:
+        if (callers := self._callers) is None:
             callers = self._load()
         if hook_name not in EXTENSION_HOOKS:
             raise InternalError(f"{hook_name!r} is not a hook of extensions")
@@ -266,8 +265,7 @@ class ExtensionManager:
         for hook_name in unknown_hooks(manager, extension):
             known = [*EXTENSION_HOOKS, *BACKEND_HOOKS]
             warn_user(messages.unknown_hook(source.label, hook_name, known))
-        defaulted = defaulted_arguments(manager, extension)
-        if defaulted:
+        if defaulted := defaulted_arguments(manager, extension):
             problem = f"the hook implementation {defaulted[0]} declares a default"
             self._report(source, "import", TypeError(problem))
             return []

@@ -93,8 +93,7 @@ BackendFactory = type[Backend] | HookFactory
 
 
 def _check_hooks(manager: Any, record: BackendRecord, namespace: object) -> None:
-    unknown = unknown_hooks(manager, namespace)
-    if unknown:
+    if unknown := unknown_hooks(manager, namespace):
         raise messages.unknown_backend_hook(
             record.name, record.provider, unknown[0], [*BACKEND_HOOKS, *EXTENSION_HOOKS]
         )
@@ -104,8 +103,7 @@ def _check_hooks(manager: Any, record: BackendRecord, namespace: object) -> None
             f"{_label_of(record)} is neither a Backend subclass nor a namespace with a hookimpl "
             f"subgraphkit_backend, but {type(namespace).__name__} {namespace!r:.60}",
         )
-    defaulted = defaulted_arguments(manager, namespace)
-    if defaulted:
+    if defaulted := defaulted_arguments(manager, namespace):
         raise messages.bad_registration(
             record.name,
             f"the hook implementation {defaulted[0]} of {_label_of(record)} declares a default, "

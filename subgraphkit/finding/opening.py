@@ -230,8 +230,7 @@ def _looked_up(
     choice: BackendChoice, resolved: ResolvedConfig, *, automatic: bool = False
 ) -> tuple[BackendRecord, BackendFactory]:
     """Load a backend by its name, or take the class or instance that was given in its place."""
-    target = choice.target
-    if target is None:
+    if (target := choice.target) is None:
         record = find_record(choice, resolved)
         if automatic:
             _require_harmless(record, resolved)

@@ -103,8 +103,7 @@ def unregister_backend(name: str) -> None:
     Raises:
         BackendNotFoundError: If no backend of that name was registered by a call (SGK102).
     """
-    record = CATALOGUE.remove(name)
-    if record is None:
+    if (record := CATALOGUE.remove(name)) is None:
         found = [one.provider for one in CATALOGUE.find(name)]
         raise messages.unknown_distribution(name, IN_PROCESS, found, "unregister_backend")
     _SLOTS[key_of(record)] = _Slot()
@@ -136,8 +135,7 @@ def _adopt(backend: object, name: str | None) -> tuple[BackendRecord, BackendFac
         raise messages.bad_registration(
             str(chosen), f"{backend!r} has no name; pass one as register_backend(..., name='mine')"
         )
-    problem = name_problem(chosen)
-    if problem:
+    if problem := name_problem(chosen):
         raise messages.bad_registration(chosen, problem)
     record = BackendRecord(chosen, IN_PROCESS, entry_point=_place(backend))
     if isinstance(backend, type) and is_class and own_name != chosen:

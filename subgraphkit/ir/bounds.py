@@ -68,8 +68,7 @@ class _Pass:
         self.longest = longest
         self._graph = graph
         for name in (*graph.inputs, *graph.defaults):
-            limits = _of_type(graph.dtype(name))
-            if limits is not None:
+            if (limits := _of_type(graph.dtype(name))) is not None:
                 low, high = given.get(name, limits)
                 self.found[name] = max(low, limits[0]), min(high, limits[1])
         for index in graph.order:
@@ -181,8 +180,7 @@ def _cast(here: _Pass, node: Node, _: int) -> Bounds | None:
 
 
 def _shape(here: _Pass, node: Node, _: int) -> Bounds | None:
-    shape = node.shape(0)
-    if shape is None:
+    if (shape := node.shape(0)) is None:
         return 0, here.longest
     dims = shape[node.attribute("start", 0) : node.attribute("end", len(shape))]
     sizes = [(dim, dim) if isinstance(dim, int) else (0, here.longest) for dim in dims]
@@ -226,8 +224,7 @@ def _rest(here: _Pass, node: Node, _: int) -> Bounds | None:
 
 
 def _absolute(here: _Pass, node: Node, _: int) -> Bounds | None:
-    found = here.input(node, 0)
-    if found is None:
+    if (found := here.input(node, 0)) is None:
         return None
     low, high = found
     return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
@@ -246,8 +243,7 @@ def _clip_bounds(here: _Pass, node: Node, _: int) -> Bounds | None:
 
 def _sum_bounds(here: _Pass, node: Node, _: int) -> Bounds | None:
     """Bound a sum of at most as many elements as there are, none of them included."""
-    found = here.input(node, 0)
-    if found is None:
+    if (found := here.input(node, 0)) is None:
         return None
     _, count = here.size(node.inputs[0])
     return min(found[0] * count, 0, found[0]), max(found[1] * count, 0, found[1])

@@ -36,8 +36,7 @@ def build_graph(  # noqa: PLR0913 (one keyword per part of a graph)
             missing.setdefault(value, -1)
     if missing and not is_body:
         _raise_undefined(name, table, missing)
-    order = adjacency.topological_order()
-    if order is None:
+    if (order := adjacency.topological_order()) is None:
         _raise_cycle(name, table, adjacency)
     return Graph(
         name=name,
@@ -96,8 +95,7 @@ def _dependencies(
                 captured = (c for body in bodies[node].values() for c in body.captures)
                 values = (*inputs, *captured)
             for value in values:
-                made_by = find(value)
-                if made_by is None:
+                if (made_by := find(value)) is None:
                     if value and value not in given:
                         missing.setdefault(value, node)
                 elif value not in constants:

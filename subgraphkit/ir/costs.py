@@ -92,8 +92,7 @@ def work_of(node: Node) -> tuple[str, int]:
 
     Memory bounds what is ``elementwise`` or ``movement``; of these, the bytes are counted.
     """
-    kind = _BY_OPERATIONS.get(node.op_type)
-    if kind is not None:
+    if (kind := _BY_OPERATIONS.get(node.op_type)) is not None:
         if kind == "convolution" and node.attribute("group", 1) > 1:
             kind = "depthwise" if prod(_input(node, 1)[1:]) < _LONG_SUM else kind
         is_short = kind == "product" and node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16)

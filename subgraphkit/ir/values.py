@@ -51,8 +51,7 @@ def evaluate(node: Node, operands: _Operands, dtype: DataType) -> tuple[_Array, 
         return None
     some_open = any(map(is_open, given))
     table = _STRUCTURE if some_open else EVALUATED
-    compute = table.get(node.op_type)
-    if compute is None:
+    if (compute := table.get(node.op_type)) is None:
         return None
     try:
         with np.errstate(all="ignore"):
@@ -107,8 +106,7 @@ def _whole(value: _Array | None) -> _Array:
 
 
 def _data(operands: _Operands) -> _Array:
-    data = operands[0]
-    if data is None:
+    if (data := operands[0]) is None:
         raise TypeError("left out")
     return data
 

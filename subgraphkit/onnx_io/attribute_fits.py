@@ -43,8 +43,7 @@ Fit: TypeAlias = Callable[[Any, Given], str]
 
 def _axis(value: Any, given: Given, *, more: int = 0, end: int = 0) -> str:
     """Judge axes of the first input, or of what gets more axes."""
-    shape = given.shapes[0] if given.shapes else None
-    if shape is None:
+    if (shape := given.shapes[0] if given.shapes else None) is None:
         return ""
     rank = max(len(shape) + more, 1)  # a scalar is taken for a list of one
     least, most = -rank, rank - 1 + end

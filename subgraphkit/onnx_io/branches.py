@@ -257,8 +257,7 @@ class _Work:
         graph = self._graph
         names = {*graph.inputs, *_own(graph), *graph.defaults}
         for node, bodies in graph.table.bodies.items():
-            condition = self._conditions.get(node)
-            if condition is None:
+            if (condition := self._conditions.get(node)) is None:
                 names.update(*map(_all_names, bodies.values()))
             else:
                 inner = bodies[branch_name(condition=condition)].table.bodies.values()

@@ -149,8 +149,7 @@ class DataFolders:
             except (_RefusedError, OSError):
                 return None
             with opened as file:
-                digest = self._digests.get((location, state))
-                if digest is None:
+                if (digest := self._digests.get((location, state))) is None:
                     digest = file_digest(file)
                 if _state(file) != state:
                     return None
@@ -284,8 +283,7 @@ class _Way:
         except OSError as error:
             if error.errno not in {errno.ELOOP, errno.ENOTDIR}:
                 raise
-            target = self._link(name)
-            if target is None:
+            if (target := self._link(name)) is None:
                 raise
             return target
         self._held.append(inner)

@@ -135,8 +135,7 @@ def _attention(call: Call) -> Types:
     sizes = call.attribute("qkv_hidden_sizes")
     width: Dim = sizes[2] if sizes else _per(call.dim(1, 1), 3)
     heads = call.attribute("num_heads")
-    past = call.shape(4)
-    if past is None:
+    if (past := call.shape(4)) is None:
         total = length if call.type(4) is None else None
         cache: Shape = (2, batch, heads, total, _per(width, heads))
     elif call.attribute("past_present_share_buffer", 0):

@@ -90,8 +90,7 @@ class NodeCheck:
         for attribute in node.attribute:
             name, kind = attribute.name, attribute.type
             names.add(name)
-            found = self._found.get((name, kind))
-            if found is None:
+            if (found := self._found.get((name, kind))) is None:
                 found = self._found[name, kind] = self._find_out(attribute, node, index)
             field, rule = found
             value = getattr(attribute, field)

@@ -137,8 +137,7 @@ def _pad_by_paddings(call: Call) -> Types:
 
 def _split_evenly(call: Call) -> Types:
     stated = {name: call.attributes[name] for name in ("axis", "split") if name in call.attributes}
-    sizes = call.values.get(1)
-    if sizes is not None:
+    if (sizes := call.values.get(1)) is not None:
         stated["split"] = tuple(sizes.tolist())
     elif call.type(1) is not None:
         return [type_of(call.dtype(0))] * call.outputs
@@ -148,8 +147,7 @@ def _split_evenly(call: Call) -> Types:
 def _upsample(call: Call) -> Types:
     if call.type(1) is not None:  # a deprecated use of it in operator sets from 10 on
         return as_standard("Upsample", 9)(call)
-    shape = call.shape(0)
-    if shape is None:
+    if (shape := call.shape(0)) is None:
         return [type_of(call.dtype(0))]
     scales = (1.0, 1.0, call.attribute("height_scale", 1.0), call.attribute("width_scale", 1.0))
     scaled = (
@@ -307,8 +305,7 @@ def is_covered(node: Node, types: Mapping[str, ValueType]) -> bool:
     Filters have to be known, and a size that is not known counts as 0. What onnx types is typed
     many nodes at a time, and the rest singly.
     """
-    place = _FILTERS.get((node.domain, node.op_type))
-    if place is None:
+    if (place := _FILTERS.get((node.domain, node.op_type))) is None:
         return False
     read, stated = node.inputs, node.attributes
     sizes = (shape_of(types.get(read[0])) or ())[2:]

@@ -161,8 +161,7 @@ def _read_file(
 ) -> tuple[bytes, Sequence[Payload], DataFolders | None]:
     if _is_name(path):
         folders = DataFolders(path, more)
-        found = folders.read_model(_read_open)
-        if found is not None:
+        if (found := folders.read_model(_read_open)) is not None:
             return *found, folders
     try:
         # What is no plain file, such as a pipe, has no data beside it.

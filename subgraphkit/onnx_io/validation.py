@@ -114,8 +114,7 @@ def check_graph(
         _check_tensors(body, folders)
         for index, node in enumerate(body.node):
             key = (node.domain, node.op_type)
-            check = checks.get(key)
-            if check is None:
+            if (check := checks.get(key)) is None:
                 check = checks[key] = NodeCheck(_checked_schema(node, index, opsets), *key)
             check(node, index)
     return {domain for domain, _ in checks}
@@ -209,8 +208,7 @@ def _checked_schema(
 
 def _unknown_operator(node: onnx.NodeProto, label: str, version: int) -> InvalidModelError:
     domain = normal_domain(node.domain)
-    versions = _operators(domain).get(node.op_type)
-    if versions:
+    if versions := _operators(domain).get(node.op_type):
         what = f"exists from version {min(versions)} on; the model imports version {version}"
         hint = "Import a newer operator set, or export the model again."
     else:

@@ -241,8 +241,7 @@ def share_array(read: Callable[[], _Array], *, keeps: bool = False) -> Callable[
 
     def array() -> _Array:
         nonlocal held
-        found = held()
-        if found is None:
+        if (found := held()) is None:
             found = read()
             held = (lambda: found) if keeps else weakref.ref(found)
         return found
@@ -287,8 +286,7 @@ def _find_data(tensor: onnx.TensorProto, folders: DataFolders | None, where: str
 
 
 def _number(entries: Mapping[str, str], key: str, default: int, subject: str) -> int:
-    text = entries.get(key)
-    if text is None:
+    if (text := entries.get(key)) is None:
         return default
     # int() would also take "1_0" or " 7 ", and a signed or huge number is never right.
     if not text.isascii() or not text.isdigit() or len(text) > len(str(2**63)):

@@ -104,8 +104,7 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     What is kept is passed over where one of its backends cannot be used now; a plan file that is
     named and cannot be read is a ConfigError (SGK124).
     """
-    choice = settings.auto
-    if choice is None:
+    if (choice := settings.auto) is None:
         return None
     if choice.plan is not None:
         return read_placement(choice.plan)

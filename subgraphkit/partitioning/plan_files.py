@@ -67,8 +67,7 @@ class Placement:
         """Return what keeps nodes where they were placed; ConfigError (SGK124) if not there."""
         makers = {first_output(bound, node): node for node in range(len(bound.table.outputs))}
         placed = {name: backend for backend, names in self.nodes.items() for name in names}
-        unknown = [name for name in placed if name not in makers]
-        if unknown:
+        if unknown := [name for name in placed if name not in makers]:
             raise ConfigError(
                 "SGK124",
                 f"the plan is of another model: it places the node that makes {unknown[0]!r}, "

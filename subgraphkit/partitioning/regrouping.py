@@ -47,8 +47,7 @@ def with_regions(partitioning: PartitioningT, regions: Regions) -> PartitioningT
     state = PartitionState(partitioning.graph, partitioning.passes.claims)
     for claim, nodes in regions:
         ranks = sorted(state.rank_of[node] for node in nodes)
-        ranks = [rank for rank in ranks if not state.constant[rank]]
-        if ranks:
+        if ranks := [rank for rank in ranks if not state.constant[rank]]:
             state.claim(Region(claim, ranks))
     try:
         state.in_run_order()

@@ -75,8 +75,7 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
     if is_held_to or all_demands(settings, constraints) is not None:
         _logger.info("what is demanded of the placement holds from the first run: nothing starts")
         return None
-    placement = find_placement(bound, settings)
-    if placement is not None:
+    if (placement := find_placement(bound, settings)) is not None:
         settings = settings.selecting(placement.choices("a placement"), "placement", "a placement")
     found: Partitioning | None = None
     for choice, factory in load_in_turn(settings):
@@ -174,8 +173,7 @@ class BackgroundBuild:
             self._exchange(compile_unproven(wanted, progress=self._progress))
             return
         self._wanted = self._start
-        shortfall = wanted.shortfall()
-        if shortfall is not None:
+        if (shortfall := wanted.shortfall()) is not None:
             shortfall.report(wanted)
 
     def _exchange(self, compiled: CompiledSubgraphs) -> None:

@@ -254,8 +254,7 @@ class SessionSpec:
         call = call.to_remember().require_plain()
         told: Any = {"model_root": root, "progress": progress}
         resolved = resolve(backend=backend, options=options, **settings, **told)
-        digest = digest_of(call)
-        if digest is None:
+        if (digest := digest_of(call)) is None:
             raise no_spec(f"{os.fspath(source)!r} is no file that stays as it is", "Copy it first.")
         return cls._of_call(call, resolved, digest, warm_up=warm_up)
 
@@ -325,8 +324,7 @@ class SessionSpec:
 
     def release(self) -> None:
         """Close the session that ``get`` returns, if it is open; who has it can run it no more."""
-        session = _OPENED.pop(self._key, None)
-        if session is not None:
+        if (session := _OPENED.pop(self._key, None)) is not None:
             session.close()
 
     def to_json(self) -> str:

@@ -189,8 +189,7 @@ def _settings(
 
 
 def _demands(settings: ResolvedConfig, constraints: Constraints | None) -> dict[str, Any]:
-    demands = all_demands(settings, constraints)
-    if demands is None:
+    if (demands := all_demands(settings, constraints)) is None:
         return {}
     excluded = demands.exclusions.items()
     kept_off = [(node, one) for one, several in excluded for node in listed_selectors(several)]
@@ -317,8 +316,7 @@ def read_members(text: str | bytes, known: Collection[str]) -> dict[str, Any]:
             f"it is of schema {schema!r}, and this version of subgraphkit reads {_SCHEMA}",
             "Use the version that wrote it, or make it again with this one.",
         )
-    unknown = sorted(members.keys() - set(known))
-    if unknown:
+    if unknown := sorted(members.keys() - set(known)):
         raise _unreadable(f"its member {unknown[0]!r} is unknown", f"Known: {', '.join(known)}.")
     if missing := {"source", "digest"} - members.keys():
         raise _unreadable(f"its member {max(missing)!r} is missing")

@@ -117,8 +117,7 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
     if figures["errors"]:
         spent = [(one["from"], one["to"], one["error"]) for one in figures["errors"]]
         yield Table(("first value", "last value", "relative error"), spent, "Error by region")
-    out = [(label, why) for label, why in figures["out"].items()]
-    if out:
+    if out := [(label, why) for label, why in figures["out"].items()]:
         yield Table(("candidate", "why"), out, "Out of the race")
     taken = [(f"handing a value to {n}, us", one * 1e6) for n, one in figures["handing"].items()]
     facts = [("seconds spent", figures["spent"]), *taken]

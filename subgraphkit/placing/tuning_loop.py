@@ -172,8 +172,7 @@ class TuningLoop:
 
     def _open_present(self) -> None:
         """Open what the model runs on now, if that is no backend alone that is open."""
-        now = self._placed_now
-        if now is None:
+        if (now := self._placed_now) is None:
             return
         names = [name for name, nodes in now.nodes.items() if nodes]
         shorter = any("precision" in options for options in now.backends.values())

@@ -114,8 +114,7 @@ def _plan_steps(operators: CompiledSubgraphs) -> Plan:
 def _check_order(graph: BoundGraph, subgraphs: Sequence[Subgraph]) -> None:
     known = {*graph.inputs, *graph.defaults, *graph.constants}
     for subgraph in subgraphs:
-        missing = [value for value in subgraph.inputs if value not in known]
-        if missing:
+        if missing := [value for value in subgraph.inputs if value not in known]:
             raise InternalError(
                 f"subgraph {subgraph.id!r} would run before value {missing[0]!r} is made",
                 subgraph=subgraph.id,

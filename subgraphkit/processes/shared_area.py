@@ -56,8 +56,7 @@ class SharedArea:
 
     def restore(self, text: str) -> list[Any]:
         """Return the values that were stored; arrays are views, read-only."""
-        known = self._read.get(text)
-        if known is not None:
+        if (known := self._read.get(text)) is not None:
             return known
         entries = json.loads(text)
         values = [self._value(entry) for entry in entries]
@@ -68,8 +67,7 @@ class SharedArea:
     # -- inside ------------------------------------------------------------------------------
 
     def _laid_out(self, kinds: tuple[Kind, ...]) -> tuple[list[_Array], str]:
-        known = self._written.get(kinds)
-        if known is None:
+        if (known := self._written.get(kinds)) is None:
             end = 0
             entries: list[tuple[int, tuple[int, ...], int]] = []
             for dtype, shape in kinds:

@@ -262,8 +262,7 @@ def _detach_weights(
 
 def _given_weight(tensor: onnx.TensorProto, weights: Mapping[str, _Array]) -> Initializer:
     type_ = TensorType(DataType(tensor.data_type), tuple(tensor.dims))
-    array = weights.get(tensor.name)
-    if array is None:
+    if (array := weights.get(tensor.name)) is None:
         problem = f"the data of weight {tensor.name!r} is neither in the model nor given"
         raise CallerError("SGK231", problem, hint="Pass what onnx_io.outside_weights returned.")
     if TensorType(DataType.of(array.dtype), array.shape) != type_:

@@ -73,8 +73,7 @@ def places(draft: Draft, precision: Precision, ranges: Ranges) -> tuple[list[Pla
 
 
 def _unfit(node: onnx.NodeProto, draft: Draft, precision: Precision) -> tuple[str, str] | None:
-    unwanted = precision.why_unwanted(node.op_type, draft.names_of(node))
-    if unwanted:
+    if unwanted := precision.why_unwanted(node.op_type, draft.names_of(node)):
         return "user", unwanted
     data, weight = node.input[0], node.input[1]
     if weight not in draft.constants or weight in draft.pinned:
@@ -127,8 +126,7 @@ def _axis(node: onnx.NodeProto) -> int:
 
 
 def _unfit_value(value: str, ranges: Ranges, precision: Precision) -> tuple[str, str] | None:
-    found = ranges.values.get(value)
-    if found is None:
+    if (found := ranges.values.get(value)) is None:
         return "range", repr(value)
     if found.threshold < _SMALLEST_THRESHOLD:
         return "constant", repr(value)

@@ -186,8 +186,7 @@ def _read_cache(path: str | os.PathLike[str], content: bytes) -> dict[str, Range
 
 
 def _entry(path: str | os.PathLike[str], number: int, line: str) -> tuple[str, float]:
-    found = _LINE.fullmatch(line.rstrip())
-    if found is None:
+    if (found := _LINE.fullmatch(line.rstrip())) is None:
         expected = "expected a name, ': ' and 8 hexadecimal digits"
         raise _unreadable(path, f"line {number} is {line[:60]!r}, {expected}")
     (scale,) = struct.unpack(">f", bytes.fromhex(found["bits"]))

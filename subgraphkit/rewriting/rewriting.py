@@ -202,8 +202,7 @@ def rewrite(
         told = f"could not be raised to {version}: {obstacle}" if obstacle else f"is now {version}"
         notes.append(f"the operator set {told}")
     draft = draft_of(skeleton, stored)
-    was_quantized = is_quantized(draft)
-    if was_quantized:
+    if was_quantized := is_quantized(draft):
         notes.append("the model came with QuantizeLinear or DequantizeLinear, which stay")
     account = Rewriting(onnx.ModelProto(), notes=tuple(notes), was_quantized=was_quantized)
     if wanted.kind in QUANTIZED:

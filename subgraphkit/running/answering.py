@@ -350,8 +350,7 @@ class Answering(ABC):
     # -- inside ------------------------------------------------------------------------------
 
     def _pool(self) -> Turns:
-        pool = self._workers
-        if pool is None:
+        if (pool := self._workers) is None:
             count = self.graph.settings.threads or os.cpu_count() or 1
             made = Turns(max(count, _FEWEST_WORKERS))
             pool = self.__dict__.setdefault("_workers", made)  # of two, the first stays

@@ -178,16 +178,14 @@ def is_on_device(value: Any) -> bool:
     """Say whether a value is an array in memory that the host does not read."""
     if isinstance(value, np.ndarray):
         return False
-    where = getattr(value, "__dlpack_device__", None)
-    if where is not None:
+    if (where := getattr(value, "__dlpack_device__", None)) is not None:
         return where()[0] not in _HOSTS_IN_DLPACK
     return getattr(value, "__cuda_array_interface__", None) is not None
 
 
 def device_of(value: Any) -> str:
     """Return the device of an array, such as ``"cuda:0"``, or ``"cuda"`` if no more is known."""
-    where = getattr(value, "__dlpack_device__", None)
-    if where is not None:
+    if (where := getattr(value, "__dlpack_device__", None)) is not None:
         kind, index = where()
         if kind in _HOSTS_IN_DLPACK:
             return HOST

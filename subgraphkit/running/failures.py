@@ -34,8 +34,7 @@ def movable(
     passes.
     """
     refuse_stopped(progress, error, emitted, plan)
-    found = emitted.locate(error)
-    if found is None:
+    if (found := emitted.locate(error)) is None:
         if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
             raise unfit(
                 f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to "

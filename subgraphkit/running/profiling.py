@@ -69,8 +69,7 @@ class Recorder:
     def subgraphkit_step(self, event: StepEvent) -> None:
         """Keep the step, with what its operator recorded on this thread."""
         inner = self._inner.pop((event.thread, event.subgraph), [])
-        steps = self._begun.get(event.run)
-        if steps is not None:
+        if (steps := self._begun.get(event.run)) is not None:
             steps.append(StepTimes(event, inner, time.perf_counter()))
 
     @hookimpl
@@ -226,8 +225,7 @@ class Profile(Paged):
                     started = time.perf_counter()
                     results = self._run(None, feeds)
                     plain += [time.perf_counter() - started] if listener is None else []
-        measured = [run.event.seconds or 0.0 for run in recorder.taken]
-        if measured:
+        if measured := [run.event.seconds or 0.0 for run in recorder.taken]:
             self.overhead = statistics.median(measured) / statistics.median(plain) - 1
         return results
 

@@ -160,8 +160,7 @@ def refuse_stopped(
 
 
 def _place_of(error: BaseException, emitted: Emitted, plan: Plan) -> tuple[str, dict[str, Any]]:
-    found = emitted.locate(error)
-    if found is None:
+    if (found := emitted.locate(error)) is None:
         return "no step was under way", {}
     step, subgraph = found[0], plan.steps[found[0]].subgraph
     where = f"step {step + 1} of {len(plan.steps)} was reached, subgraph {subgraph.id!r} on "

@@ -19,8 +19,7 @@ async def change(models: Models, verb: str, name: str) -> None:
         models.find(name or "''")
         await models.change(name, None)
         return
-    place = _places(models.folder).get(name)
-    if place is None:
+    if (place := _places(models.folder).get(name)) is None:
         refuse(404, f"there is no model {name!r} in the repository")
     is_spec, read = place.suffix == ".json", sk.SessionSpec.from_json
     spec = read(place.read_bytes()) if is_spec else sk.SessionSpec.of(place)

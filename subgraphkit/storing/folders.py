@@ -113,6 +113,5 @@ def ownership_problem(
 
 def require_owner(path: Path, status: os.stat_result) -> None:
     """Refuse what somebody else could have written (CacheError, SGK150)."""
-    problem = ownership_problem(path, status)
-    if problem is not None:
+    if (problem := ownership_problem(path, status)) is not None:
         raise messages.untrusted_path(path, *problem)

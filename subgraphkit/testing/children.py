@@ -66,10 +66,8 @@ class _Worker:
 
     def findings(self, tasks: Sequence[Task]) -> list[Finding]:
         """Carry cases out, in one model if there are several and nothing is wrong with it."""
-        if len(tasks) > 1:
-            found = self._findings_of_one_model(tasks)
-            if found is not None:
-                return found
+        if len(tasks) > 1 and (found := self._findings_of_one_model(tasks)) is not None:
+            return found
         return [self._finding(task) for task in tasks]
 
     def close(self) -> None:

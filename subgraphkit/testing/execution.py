@@ -51,8 +51,7 @@ def _outcome_of(case: Case, subject: Subject) -> Finding:
         return Finding(Outcome.FAIL_PROBE, str(error))
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
         return breach(f"conformance() raised {_describe(error)}")
-    reason = declared.skipped(case.id, case.needs)
-    if reason:
+    if reason := declared.skipped(case.id, case.needs):
         return Finding(Outcome.SKIP, reason)
     found = _run_case(case, subject)
     expected = declared.expected_failure(case.id)

@@ -173,8 +173,7 @@ def _read(family: str, table: str) -> Iterator[OperatorVariant]:
 
 
 def _each_choice(line: str) -> Iterator[str]:
-    found = _CHOICE.search(line)
-    if found is None:
+    if (found := _CHOICE.search(line)) is None:
         yield line
         return
     for word in found[0].split("|"):

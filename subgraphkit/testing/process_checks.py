@@ -118,8 +118,7 @@ def changes_left(subject: Subject) -> Finding:
     before = _process_state()
     with _output_kept(printed.append, (1,)), subject.session(model.proto) as session:
         subject.run(session, feeds)
-    changed = _find_changes(before, _process_state())
-    if changed:
+    if changed := _find_changes(before, _process_state()):
         return breach(f"binding and running a model changes {', '.join(changed)}")
     if any(printed):
         return breach(f"it writes to standard output, which is the application's: {printed[0]!r}")

@@ -78,8 +78,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Stop the processes that carried out the cases."""
-    collected = session.config.stash.get(_FILE, None)
-    if collected is not None:
+    if (collected := session.config.stash.get(_FILE, None)) is not None:
         collected.pool.close()
 
 

@@ -96,10 +96,8 @@ def repeated_runs_are_right(opened: Opened) -> Finding | None:
     feeds, others = opened.model.feeds(0), opened.model.feeds(1)
     first: list[bytes] = []
     for number in range(_RUNS + _MANY_RUNS):
-        if number < _RUNS:
-            found = opened.feed(others)
-            if found is not None:
-                return found
+        if number < _RUNS and (found := opened.feed(others)) is not None:
+            return found
         results = opened.run(feeds)
         bits = [one.tobytes() for one in results]
         found = None if bits == first else opened.verdict(feeds, results)
@@ -137,8 +135,7 @@ def written_in_place(opened: Opened) -> Finding | None:
     for change in (lambda _: None, *_CHANGES):
         for array in feeds.values():
             change(array)
-        found = opened.feed(feeds)
-        if found is not None:
+        if (found := opened.feed(feeds)) is not None:
             return found.about("fed arrays that were written to")
     return None
 
@@ -321,8 +318,7 @@ def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | Non
         results = binding.get_outputs()
         for place, room in rooms.items():
             results[place] = room[..., ::step]
-        found = opened.verdict(feeds, results)
-        if found is not None:
+        if (found := opened.verdict(feeds, results)) is not None:
             return found.about("in the buffer")
         # of truth values, too, what stands beside is what the guard becomes in their type
         guards = ((one, np.full((), _GUARD, one.dtype)) for one in rooms.values())

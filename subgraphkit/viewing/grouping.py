@@ -94,8 +94,7 @@ def _join_arrows(arrows: Sequence[Arrow], home: Sequence[int]) -> tuple[Arrow, .
         ends = home[arrow.source], home[arrow.target]
         if ends[0] == ends[1]:
             continue
-        known = found.get(ends)
-        if known is None:
+        if (known := found.get(ends)) is None:
             found[ends] = replace(arrow, source=ends[0], target=ends[1])
         else:
             detail = f"{known.detail.removesuffix(', and more')}, and more"

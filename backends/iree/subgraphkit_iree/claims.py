@@ -44,8 +44,7 @@ class IreeSelector(sk.SubgraphSelector):
             refusal = _untakeable(types.get(name)) if name else None
             if refusal is not None:
                 return refusal
-        reason = deviation(node)
-        if reason:
+        if reason := deviation(node):
             return sk.Refusal("deviation", reason)
         question = f"{versions()}\n{_FORMAT}\n{node_key(node, types.get)}"
         said = _ANSWERS.recall(question, lambda: self._ask(node), self._folder)

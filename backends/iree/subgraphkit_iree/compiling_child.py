@@ -117,8 +117,7 @@ def _set_limits(most_bytes: int, seconds: int) -> Iterator[None]:
 
 def _in_short(printed: str) -> str:
     """Return the first error that the compiler printed, without the code that it is about."""
-    unknown = _UNKNOWN.search(printed)
-    if unknown:
+    if unknown := _UNKNOWN.search(printed):
         return f"it has no conversion for this {unknown[1]}"
     found = _ERROR.search(printed)
     text = (found[1] if found else printed).strip()

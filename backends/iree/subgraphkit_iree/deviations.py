@@ -135,8 +135,7 @@ def _rounded_sizes(node: sk.Node) -> str:
     mode = node.attribute("coordinate_transformation_mode")
     sizes = [dim if isinstance(dim, int) else 1 for dim in data]
     minds = mode in {"align_corners", "half_pixel_symmetric"}
-    rounded = minds and (np.multiply(sizes, scales) % 1).any()
-    if rounded:
+    if minds and (np.multiply(sizes, scales) % 1).any():
         return f"coordinates by {mode}, and sizes that are rounded"
     return resized if (scales[:2] != 1).any() else ""
 
@@ -146,8 +145,7 @@ _EXPONENTS: Final = frozenset(range(6))
 
 def _power(node: sk.Node) -> str:
     """Take what becomes products; else it is exp(y * log(x)), which is NaN for negative x."""
-    exponent = node.constant(1)
-    if exponent is None:
+    if (exponent := node.constant(1)) is None:
         return "an exponent that is not constant; IREE makes NaN of negative numbers"
     if exponent.size == 1 and exponent.item() in _EXPONENTS:
         return ""
@@ -167,8 +165,7 @@ def _zero_divisors(node: sk.Node) -> str:
         return "the remainder of floats, which IREE rounds" if node.op_type == "Mod" else ""
     if problem := _unsigned(node):
         return problem
-    divisor = node.constant(1)
-    if divisor is None:
+    if (divisor := node.constant(1)) is None:
         return "a divisor that is not constant; where it is 0, IREE's code ends the program"
     return "a divisor that is 0 or -1" if np.isin(divisor, (0, -1)).any() else ""
 

@@ -80,8 +80,7 @@ def open_device(options: Options, threads: int | None) -> IreeDevice:
     """
     key = options.device, (options.threads or threads or 0) if options.device == "cpu" else 0
     with _opening:
-        device = _open.get(key)
-        if device is None:
+        if (device := _open.get(key)) is None:
             device = _open[key] = IreeDevice(*key)
         return device
 

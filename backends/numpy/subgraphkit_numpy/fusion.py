@@ -77,8 +77,7 @@ class ChainProperty(SubgraphProperty):
     def groups(self, graph: BoundGraph) -> Iterable[Collection[int]]:
         """Name the two nodes of every gate."""
         for node in graph.nodes:
-            gate = _gate_after(node)
-            if gate:
+            if gate := _gate_after(node):
                 yield [one.id for one in gate]
 
 

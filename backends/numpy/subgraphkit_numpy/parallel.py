@@ -146,8 +146,7 @@ class _Job:
                 return
             self._helpers += 1
         allow_threads(self._threads)
-        progress = self._progress
-        if progress is None:
+        if (progress := self._progress) is None:
             self.work()
         else:
             self._work_until(progress)
@@ -318,8 +317,7 @@ def _set(libraries: Sequence[Any], counts: Iterable[int]) -> list[int]:
     for one, count in zip(libraries, counts, strict=False):
         before.append(one.get_num_threads())
         # threadpoolctl 3.7 and later listen to one thread only, the first that asked
-        clear = getattr(one, "clear_controlling_thread", None)
-        if clear is not None:
+        if (clear := getattr(one, "clear_controlling_thread", None)) is not None:
             clear(force=True)
         one.set_num_threads(count)
         if clear is not None:

@@ -93,8 +93,7 @@ def schemas() -> tuple[Any, ...]:
 def fitting(schema: Any) -> Iterator[Template]:
     """Yield templates that a version of an operator can run, the smallest first."""
     for template in _templates().get((schema.domain, schema.name), ()):
-        fitted = _fitted(schema, template)
-        if fitted is not None:
+        if (fitted := _fitted(schema, template)) is not None:
             yield fitted
 
 
@@ -209,8 +208,7 @@ def _kind(value: Any) -> str:
 
 
 def _can_take(schema: Any, template: Template, parameter: str, type_name: str) -> bool:
-    places = _places(schema, template, parameter)
-    if places:
+    if places := _places(schema, template, parameter):
         if type_name.startswith("map("):
             key = next(iter(template.inputs[places[0]]))
             return type_name.startswith("map(string" if isinstance(key, str) else "map(int64")
@@ -379,8 +377,7 @@ def _declare(schema: Any, model: Any, inputs: list[Any]) -> None:
         by_parameter[schema.outputs[0].type_str] = np.zeros((), target)
     for place, output in enumerate(model.graph.output):
         formal = _formal(schema.outputs, place)
-        value = by_parameter.get(formal.type_str)
-        if value is not None:
+        if (value := by_parameter.get(formal.type_str)) is not None:
             output.type.CopyFrom(_type_proto(value))
             if output.type.WhichOneof("value") == "tensor_type":
                 output.type.tensor_type.ClearField("shape")

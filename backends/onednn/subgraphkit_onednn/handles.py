@@ -40,8 +40,7 @@ class Handle:
 
     def close(self) -> None:
         """Destroy the object; closing twice does nothing."""
-        pointer = getattr(self, "pointer", None)
-        if pointer:
+        if pointer := getattr(self, "pointer", None):
             self.pointer = ctypes.c_void_p()
             self.destroy(pointer)
 

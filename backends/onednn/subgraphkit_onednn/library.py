@@ -272,16 +272,14 @@ class DnnlLibrary:
 
 def open_library(path: Path | None = None) -> DnnlLibrary:
     """Load oneDNN, once; LibraryError (SGK104) if it is not there or not the right one."""
-    given = path or os.environ.get(LIBRARY_VARIABLE)
-    if given:
+    if given := path or os.environ.get(LIBRARY_VARIABLE):
         if not Path(given).is_file():
             raise LibraryError(f"there is no library {str(given)!r}")
         return _load_library(str(given))
     for candidate in _candidates():
         if candidate.is_file():
             return _load_library(str(candidate))
-    found = ctypes.util.find_library("dnnl")
-    if found is None:
+    if (found := ctypes.util.find_library("dnnl")) is None:
         raise LibraryError(f"no {_FILE} was found")
     return _load_library(found)
 

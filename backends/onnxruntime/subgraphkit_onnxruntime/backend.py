@@ -260,8 +260,7 @@ def _name_nodes(graph: onnx.GraphProto, subgraph: Subgraph) -> None:
     """Name nodes by their place in the model: ONNX lets names be empty or repeated."""
     makers = subgraph.graph.producers
     for proto in graph.node:
-        first = next(filter(None, proto.output), None)
-        if first is not None:
+        if (first := next(filter(None, proto.output), None)) is not None:
             proto.name = f"#{makers[first]} {proto.name}".rstrip()
 
 
@@ -290,8 +289,7 @@ def _facts(
         "nodes": len(subgraph.members),
         "weight_bytes": sum(stored.type.nbytes or 0 for stored in subgraph.constants.values()),
     }
-    assigned = assigned_nodes(session)
-    if assigned:
+    if assigned := assigned_nodes(session):
         facts["nodes_by_provider"] = assigned
     if profiling:
         facts["profiling"] = True

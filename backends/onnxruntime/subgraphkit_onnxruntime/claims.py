@@ -82,8 +82,7 @@ class Claims(SubgraphSelector):
 
     def may_cross(self, value: str) -> Answer:
         """Say whether a value can be handed to ONNX Runtime and back."""
-        type_ = self.type_of(value)
-        if type_ is None:
+        if (type_ := self.type_of(value)) is None:
             return Refusal("border", f"the type of value {value!r} is not known")
         if not crosses(type_):
             return Refusal("border", f"{type_} cannot be handed to ONNX Runtime from outside")
@@ -126,8 +125,7 @@ class Claims(SubgraphSelector):
         unknown = [n for n in self.graph.read_by(node.id) if n and n not in self._types]
         if unknown:
             return _Verdict(Refusal("dtype", f"the type of input {unknown[0]!r} is not known"))
-        changed = newer_form(node, newest_opset())
-        if changed:
+        if changed := newer_form(node, newest_opset()):
             text = f"ONNX Runtime knows operator sets up to {newest_opset()}, {changed} is newer"
             return _Verdict(Refusal("opset", text))
         wrong = deviation(node)

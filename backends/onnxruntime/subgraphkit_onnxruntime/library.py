@@ -141,7 +141,6 @@ def _named_limit(pattern: re.Pattern[str], make: Callable[[], bytes]) -> int:
     try:
         library.InferenceSession(make(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 (its words are what is asked for)
-        found = pattern.search(str(error))
-        if found is not None:
+        if (found := pattern.search(str(error))) is not None:
             return int(found[1])
     return _FUTURE

@@ -67,8 +67,7 @@ def integers_in(graph: BoundGraph, options: Options) -> WholeNumbers | None:
 
 
 def _make_guard(subgraph: Subgraph, options: Options, fallback: Fallback) -> Guard:
-    numbers = integers_in(subgraph.graph, options)
-    if numbers is None:
+    if (numbers := integers_in(subgraph.graph, options)) is None:
         return Guard(subgraph, (), (), fallback)
     return Guard(subgraph, numbers.guards(subgraph), numbers.sized_guards(subgraph), fallback)
 

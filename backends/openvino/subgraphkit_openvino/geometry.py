@@ -43,8 +43,7 @@ def _keeps_first_axis(node: Node) -> bool:
     for how, one in ((at, 1), (_SIZES, shape[0])):
         if node.shape(how) in {None, (0,)}:
             continue
-        stated = node.constant(how)
-        if stated is not None:
+        if (stated := node.constant(how)) is not None:
             return len(stated) > place and bool(stated[place] == one)
         first = _first_size(node.producer(how))
         return first is not None and first == shape[0]

@@ -76,8 +76,7 @@ def _both(some: Bounds, others: Bounds) -> Bounds:
 
 def reach(node: Node) -> Bounds | None:
     """Return the least and the greatest index that is in range; None if it is not known."""
-    shape = node.shape(0)
-    if shape is None:
+    if (shape := node.shape(0)) is None:
         return None
     if node.op_type in _ALONG_AN_AXIS:
         sizes = {shape[node.attribute("axis", 0)]} if shape else set()

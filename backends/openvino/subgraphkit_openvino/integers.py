@@ -114,8 +114,7 @@ class WholeNumbers:
         known = self._index_bounds(node)
         is_sized = self._is_sized(node)
         is_proven = is_sized or self._fits_columns(node) or self._is_bounded_when_run(node)
-        problem = "" if is_proven else indices.index_problem(node, known)
-        if problem:
+        if problem := "" if is_proven else indices.index_problem(node, known):
             return Refusal("shape", problem)
         checks = known is not None or is_sized
         if node.op_type in indices.UNCHECKED and checks and not node.is_constant(1):
@@ -153,8 +152,7 @@ class WholeNumbers:
         dtypes = {self._graph.dtype(name) for name in (*read, *made)}
         if op_type in {"Cast", "CastLike"} and node.dtype(0) in _WHOLE - _WIDE:
             dtypes.discard(DataType.INT64)
-        wide = sorted(dtype.label for dtype in dtypes & _WIDE)
-        if wide:
+        if wide := sorted(dtype.label for dtype in dtypes & _WIDE):
             return Refusal("dtype", f"{wide[0]} that may need more than the 31 bits OpenVINO keeps")
         if op_type in _MOVING or (op_type in _EXACT_IN_INT32 and dtypes == {DataType.INT32}):
             return self._judge_move(node)
@@ -368,8 +366,7 @@ def _long_sum(node: Node) -> Refusal | None:
     """Refuse sums of 8-bit products that may leave what float32 can hold."""
     if node.op_type not in {"ConvInteger", "MatMulInteger"}:
         return None
-    shape = node.shape(1)
-    if shape is None:
+    if (shape := node.shape(1)) is None:
         return Refusal("rank", "a sum of an unknown number of products, which are added in float32")
     summed = shape[1:] if node.op_type == "ConvInteger" else shape[-2:-1] or shape
     known = [dim for dim in summed if isinstance(dim, int)]

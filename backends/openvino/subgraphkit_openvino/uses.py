@@ -260,8 +260,7 @@ def _pad(node: Node) -> str:
         return "an open number of pads, with which OpenVINO fails to compile"
     if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND]:
         return ""
-    value = node.constant(_SUMMAND)
-    if value is None:
+    if (value := node.constant(_SUMMAND)) is None:
         return "a value known when running, in place of which OpenVINO pads with anything"
     is_rounded = value.dtype.kind == "i" and (value.astype(np.float32) != value).any()
     return "a value that OpenVINO rounds to the 24 bits of float32" if is_rounded else ""

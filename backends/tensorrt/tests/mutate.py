@@ -91,8 +91,7 @@ def killed_by(mutation: Mutation) -> str:
     with tempfile.TemporaryDirectory() as folder:
         place(mutation, Path(folder))
         for tests in ([mutation.test], TESTS):
-            found = _failing(folder, tests) if all(tests) else ""
-            if found:
+            if found := _failing(folder, tests) if all(tests) else "":
                 return found
     return ""
 

@@ -43,8 +43,7 @@ def require_tunable(backend: str, options: Options) -> None:
     """Refuse tuning without libraries (SGK104) or a directory (OptionError, SGK112)."""
     if options.tuning == "none":
         return
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise BackendUnavailableError(
             "SGK104",
             f"backend {backend!r} cannot tune: {', '.join(missing)} not installed, expected for "
@@ -94,12 +93,10 @@ def _tune(
     schedules = tvm(_META_SCHEDULE)
     database = schedules.database.JSONDatabase(work_dir=str(folder))
     extracted = schedules.relax_integration.extract_tasks(module, target)
-    tasks = _untuned_tasks(extracted, target, database)
-    if tasks:
+    if tasks := _untuned_tasks(extracted, target, database):
         _logger.info("tvm: tuning %d kernels, %d trials each", len(tasks), trials)
         _measure(tasks, folder, database, trials, context)
-        failed = len(_untuned_tasks(tasks, target, database))
-        if failed:
+        if failed := len(_untuned_tasks(tasks, target, database)):
             told = "tvm: %d of %d kernels stay untuned, since no trial of theirs ran; see %s"
             _logger.warning(told, failed, len(tasks), folder / "logs")
     with target, database:

@@ -121,8 +121,7 @@ def _engine(compiled: CompiledSubgraphs) -> bytes:
             f"{count_of(len(compiled), 'subgraph')}: {named}",
             hint="'subgraphkit plan MODEL --details' says why nodes were not taken.",
         )
-    engine = compiled[0].bare_engine()
-    if engine is None:
+    if (engine := compiled[0].bare_engine()) is None:
         backend = compiled.partitioning.subgraphs[0].backend
         problem = f"backend {backend!r} has no single engine that tools of its library would take"
         hint = "Leave --engine out: what can be kept is kept for the next bind."

@@ -57,8 +57,7 @@ class Batches:
                 has = f"holds one array, but the model has inputs {', '.join(self.inputs)}"
                 raise _unfit(f"the batch {str(file)!r} {has}")
             return {self.inputs[0]: batch}
-        missing = [name for name in self.inputs if name not in batch]
-        if missing:
+        if missing := [name for name in self.inputs if name not in batch]:
             has = f"no array {missing[0]!r}; it has {sorted(batch)}"
             raise _unfit(f"the batch {str(file)!r} has {has}")
         return {name: batch[name] for name in self.inputs}

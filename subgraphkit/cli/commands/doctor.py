@@ -177,8 +177,7 @@ def _rivals() -> list[str]:
 
 
 def _provides(distribution: importlib.metadata.Distribution, package: str) -> bool:
-    named = distribution.read_text("top_level.txt")
-    if named is not None:
+    if (named := distribution.read_text("top_level.txt")) is not None:
         return package in named.split()
     return any(path.parts[:1] == (package,) for path in distribution.files or ())
 

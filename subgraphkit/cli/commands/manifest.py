@@ -90,8 +90,7 @@ def _folder_of(word: str) -> Path:
     records = CATALOGUE.find(word)
     if (folder / MANIFEST_FILE).exists() or not records:
         return folder
-    found = find_manifest(records[0].entry_point.partition(":")[0])
-    if found is None:
+    if (found := find_manifest(records[0].entry_point.partition(":")[0])) is None:
         hint = f"Put a {MANIFEST_FILE} beside the __init__.py of its package."
         raise CallerError("SGK242", f"backend {word!r} has no manifest", hint=hint, backend=word)
     return found.parent

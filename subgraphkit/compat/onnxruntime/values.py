@@ -28,8 +28,7 @@ class OrtDevice:
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> "OrtDevice":
         """Return a device by its name; CallerError (SGK114) if there is no such kind."""
         del vendor_id
-        kind = OrtDevice._KINDS.get(ort_device_name.lower())
-        if kind is None:
+        if (kind := OrtDevice._KINDS.get(ort_device_name.lower())) is None:
             raise no_equivalent(f"device {ort_device_name!r}", "There are cpu and cuda.")
         return OrtDevice(kind, number=device_id)
 

@@ -191,8 +191,7 @@ class EngineCache:
     ) -> SubgraphOperator | None:
         """Return the operator of a stored engine; None if there is none that is sound."""
         try:
-            engine = store.read(key)
-            if engine is None:
+            if (engine := store.read(key)) is None:
                 return None
             restore = partial(claim.backend.deserialize, engine, context=context)
             operator = restored_by(restore, subgraph)

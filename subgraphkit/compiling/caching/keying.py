@@ -148,8 +148,7 @@ def identify(backend: Backend, property_: SubgraphProperty, name: str) -> Backen
 
     NoKeyError: the code cannot be told from other code, or something has no canonical form.
     """
-    implementation = describe_implementation(backend, [property_])
-    if implementation is None:
+    if (implementation := describe_implementation(backend, [property_])) is None:
         raise NoKeyError("neither a version nor the source of the backend is known")
     fingerprint: object = backend.fingerprint()
     if not isinstance(fingerprint, str):

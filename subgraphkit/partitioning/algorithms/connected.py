@@ -102,8 +102,7 @@ class _Merging:
         self._pairs: list[tuple[int, int]] = []
         for node, unit in enumerate(units):
             for pred in adjacency.predecessors(unit):
-                other = number.get(pred)
-                if other is not None:
+                if (other := number.get(pred)) is not None:
                     predecessors[node].add(other)
                     successors[other].add(node)
                     if labels[unit] and labels[unit] == labels[pred]:

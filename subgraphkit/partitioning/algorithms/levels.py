@@ -237,8 +237,7 @@ class _Settling:
         for unit in range(adjacency.count - 1, -1, -1):
             begin = start[unit]
             latest = top
-            old = level[unit]
-            if old:
+            if old := level[unit]:
                 nearest = 0
                 for consumer in succs[begin:end]:
                     limit = inner[consumer]
@@ -281,8 +280,7 @@ class _Settling:
 
     def _readers(self, net: int) -> dict[int, int]:
         """Return how many readers of a net there are at each level."""
-        found = self._counted.get(net)
-        if found is None:
+        if (found := self._counted.get(net)) is None:
             found = {}
             readers = self._nets.readers(net)
             for reader in readers:

@@ -27,8 +27,7 @@ def labelled_components(adjacency: Adjacency, labels: Sequence[int]) -> list[int
     preds = adjacency.preds.tolist()
     start = 0
     for unit, end in enumerate(adjacency.pred_start[1:]):
-        label = labels[unit]
-        if label:
+        if label := labels[unit]:
             for other in preds[start:end]:
                 if labels[other] == label:
                     first, second = find_root(root, other), find_root(root, unit)

@@ -114,8 +114,7 @@ def claim_all(
         if index < first or not any(state.free):
             continue
         told(asked.claim)
-        column = columns[index]
-        if column is None:
+        if (column := columns[index]) is None:
             column = columns[index] = RefusalColumn(len(state.graph.table.op_types))
             with asked.blame("SGK122", "prepare"):
                 asked.claim.property.prepare(state.graph, asked.claim.context)
@@ -186,8 +185,7 @@ def open_pass(
             eligible[rank] = 0
             refusals.refuse(state.order[rank], Refusal("group", text))
     selector = asked.new_selector()
-    stateless = asked.flag(selector, "stateless")
-    if stateless:
+    if stateless := asked.flag(selector, "stateless"):
         eligible = asked.ask_each(selector, state.order, eligible, refusals)
     # What the last property parts, nobody is left to keep together.
     is_last = index + 1 == len(state.properties)

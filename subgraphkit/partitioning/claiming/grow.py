@@ -150,8 +150,7 @@ class _Growth:
         nodes = [self._pass.state.node(rank) for rank in ranks]
         answer = self._pass.asked.filter(selector, nodes)
         missing = (rank for rank, node in zip(ranks, nodes, strict=True) if node.id not in answer)
-        gone = {other for rank in missing for other in self._group(rank)}
-        if gone:
+        if gone := {other for rank in missing for other in self._group(rank)}:
             self._note(gone, _FILTERED)
             self._looks += len(ranks)
             self.complete = self.complete and self._looks <= self._most_looks

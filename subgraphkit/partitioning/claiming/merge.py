@@ -61,8 +61,7 @@ def merge(pass_: Pass, grown: Grown) -> tuple[list[list[int]], int, bool]:
         regions, bound, maximal = found.regions, found.lower_bound, found.maximal
         if grown.labels is not pass_.eligible:
             bound = bound_of(pass_, regions)
-    limit = pass_.asked.claim.property.max_nodes
-    if limit is not None:
+    if (limit := pass_.asked.claim.property.max_nodes) is not None:
         bound = max(bound, -(-sum(map(len, regions)) // limit))
         if pass_.asked.flag(pass_.selector, "splittable"):
             regions = [piece for region in regions for piece in _pieces(pass_, region, limit)]

@@ -195,8 +195,7 @@ class PartitioningData:
 
     def place_of(self, subgraph_id: str) -> int:
         """Return where in ``subgraphs`` one of that name is; ConfigError (SGK123) for none."""
-        place = self._places.get(subgraph_id)
-        if place is None:
+        if (place := self._places.get(subgraph_id)) is None:
             raise ConfigError(
                 "SGK123",
                 f"the partitioning has no subgraph {subgraph_id!r}"

@@ -83,8 +83,7 @@ def failure_of(error: BaseException) -> tuple[int, str]:
 
 
 def _describe_value(one: Any, what: str) -> dict[str, Any]:
-    datatype = _OF_ONNX.get(one.type)
-    if datatype is None:
+    if (datatype := _OF_ONNX.get(one.type)) is None:
         refuse(f"{what} {one.name!r} is a {one.type}; only tensors can travel", code="SGK344")
     shape = [size if isinstance(size, int) else -1 for size in one.shape]
     return {"name": one.name, "datatype": datatype, "shape": shape}

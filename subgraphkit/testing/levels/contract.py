@@ -79,8 +79,7 @@ def _deep_probe(subject: Subject) -> Finding:
 def _options(subject: Subject) -> Finding:
     """Options are declared as such, explained, and refuse what they cannot take."""
     schema: Sequence[Any] = tuple(subject.backend_class.options)
-    wrong = [one for one in schema if not isinstance(one, Option)]
-    if wrong:
+    if wrong := [one for one in schema if not isinstance(one, Option)]:
         return breach(f"options holds {wrong[0]!r:.80}, expected an Option")
     names = [option.name for option in schema]
     if len(set(names)) < len(names):
@@ -125,8 +124,7 @@ def _properties(subject: Subject) -> Finding:
     first, second = backend.properties(), backend.properties()
     if not first:
         return breach("properties() is empty")
-    wrong = [one for one in first if not isinstance(one, SubgraphProperty)]
-    if wrong:
+    if wrong := [one for one in first if not isinstance(one, SubgraphProperty)]:
         return breach(f"properties() holds {wrong[0]!r:.80}, expected a SubgraphProperty")
     if _have_in_common(first, second):
         return breach("properties() returns the same instance twice; they keep state for a bind")

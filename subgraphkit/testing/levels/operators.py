@@ -91,8 +91,7 @@ def _run_set(
     case: OfficialCase, variant: str, subject: Subject, inputs: list[Any], expected: list[Any]
 ) -> Finding:
     model, fed = case.model, case.feeds(inputs)
-    is_random = draws(case, fed)
-    if is_random:
+    if is_random := draws(case, fed):
         model, fed = repeat_rows(model, fed)
     model, feeds = _as_variant(variant, model, fed)
     road = beside_foreign(subject.choice) if variant == "sandwiched" else {}

@@ -177,8 +177,7 @@ def _is_foreign(model: Any) -> bool:
 def _run_graph(edge_case: EdgeCase, model: Any, subject: Subject) -> Finding:
     feeds = edge_case.feeds(model)
     road = beside_foreign(subject.choice) if _is_foreign(model) else {}
-    found = _find_division_fault(subject, model, road)
-    if found is not None:
+    if (found := _find_division_fault(subject, model, road)) is not None:
         return found
     data = [(feeds, edge_case.results(model, feeds))]
     found = subject.check_model(model, data, of=is_own, **road)
@@ -212,8 +211,7 @@ def order_fault(partitioning: Partitioning) -> str:
     ready = {*graph.inputs, *graph.defaults}
     homes: list[int] = []
     for subgraph in partitioning.subgraphs:
-        missing = [name for name in subgraph.inputs if name not in ready]
-        if missing:
+        if missing := [name for name in subgraph.inputs if name not in ready]:
             return f"subgraph {subgraph.id!r} reads {missing[0]!r} before anything has made it"
         homes += subgraph.nodes
         ready.update(subgraph.outputs)

@@ -116,8 +116,7 @@ def _registration(subject: Subject) -> Finding:
 
 def _manifest(subject: Subject) -> Finding:
     """Its manifest says what the class says, and options are declared in the manifest alone."""
-    manifest = _records(subject)[0].manifest
-    if manifest is None:
+    if (manifest := _records(subject)[0].manifest) is None:
         return breach("there is no subgraphkit-backend.toml beside the package's __init__.py")
     if not manifest.summary:
         return breach("the manifest has no summary")

@@ -33,8 +33,7 @@ def make_chain(nodes: Sequence[Node], scope: Scope) -> tuple[Kernel, tuple[str, 
     """
     site = Site(nodes[0], scope)
     operands: dict[str, View] = {}
-    steps = _epilogue(nodes, scope, operands)
-    if steps is None:
+    if (steps := _epilogue(nodes, scope, operands)) is None:
         return None
 
     def finish(tile: Array, place: Place, *given: Array) -> None:
@@ -58,8 +57,7 @@ def _epilogue(nodes: Sequence[Node], scope: Scope, operands: dict[str, View]) ->
         if node.op_type in BINARY:
             steps.append(_binary(node, value, whole, operands))
         else:
-            block = _block(Site(node, scope))
-            if block is None:
+            if (block := _block(Site(node, scope))) is None:
                 return None
             is_gate = bool(rest) and value in rest[0].inputs
             steps.append(_gate(block) if is_gate else _unary(block))

@@ -128,8 +128,7 @@ _CHAIN: Final = kernels.Implementation(lambda _: kernels.Same())
 
 
 def _make_chain(nodes: tuple[Node, ...], scope: Scope) -> ProgramStep | None:
-    made = make_chain(nodes, scope)
-    if made is None:
+    if (made := make_chain(nodes, scope)) is None:
         return None
     kernel, names = made
     operands = tuple(scope.resolve(name) for name in names)

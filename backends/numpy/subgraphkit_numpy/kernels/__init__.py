@@ -55,8 +55,7 @@ def implementation(node: Node) -> Implementation | Refusal:
 def _implementation(
     domain: str, op_type: str, opset: int, inputs: Elements, outputs: Elements
 ) -> Implementation | Refusal:
-    refusal = missing_operator(domain, op_type, opset)
-    if refusal is None:
+    if (refusal := missing_operator(domain, op_type, opset)) is None:
         refusal = refused_type(domain, op_type, opset, inputs, outputs)
     if refusal is not None:
         return refusal

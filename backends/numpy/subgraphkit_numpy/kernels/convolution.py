@@ -58,8 +58,7 @@ def convolution(site: Site, finish: Finish | None = None) -> Kernel:
     if is_half(dtype):
         wide = convolver(windows, widen(w), None if b is None else widen(b))
         return Kernel(in_wide(wide), shares=True)
-    shape = site.shape()
-    if shape is None:
+    if (shape := site.shape()) is None:
         return Kernel(convolver(windows, w, b), shares=True)
     call, shares = _convolve(shape, w, b, windows, finish)
     return Kernel(call, shares=shares)
@@ -70,8 +69,7 @@ def convolver(windows: WindowAttributes, w: Array, b: Array | None) -> Convolve:
     known: dict[Shape, Convolve] = {}
 
     def convolve(x: Array) -> Array:
-        found = known.get(x.shape)
-        if found is None:
+        if (found := known.get(x.shape)) is None:
             found = _convolve(x.shape, w, b, windows)[0]
             if len(known) >= _REMEMBERED:
                 known.clear()

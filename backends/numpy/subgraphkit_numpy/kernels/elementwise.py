@@ -59,8 +59,7 @@ def scratch(like: Array, place: int = 0) -> Array:
     size = like.size
     if size > 2 * BLOCK:
         return np.empty(like.shape, like.dtype)
-    buffer = _buffers.of.get((like.dtype, place))
-    if buffer is None:
+    if (buffer := _buffers.of.get((like.dtype, place))) is None:
         buffer = _buffers.of[like.dtype, place] = np.empty(2 * BLOCK, like.dtype)
     return buffer[:size].reshape(like.shape)
 

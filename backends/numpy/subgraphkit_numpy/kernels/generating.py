@@ -129,8 +129,7 @@ def dropout(site: Site) -> Made:
 
 def _generator(site: Site) -> "Callable[[], np.random.Generator]":
     """Return what makes a generator for a run: fresh, or of the node's seed every time."""
-    seed = site.attribute("seed")
-    if seed is None:
+    if (seed := site.attribute("seed")) is None:
         return np.random.default_rng
     bits = int(np.float32(seed).view(np.uint32))
     return lambda: np.random.default_rng(bits)

@@ -138,8 +138,7 @@ _BUDGET: Final[ContextVar[Budget | None]] = ContextVar("subgraphkit_numpy_budget
 
 def budget() -> Budget:
     """Return the budget of the run or the bind that calls, which has a context of its own."""
-    found = _BUDGET.get()
-    if found is None:
+    if (found := _BUDGET.get()) is None:
         found = Budget()
         _BUDGET.set(found)
     return found
@@ -156,10 +155,8 @@ def _guard_factory(factory: Factory, sizer: Sizer | None) -> Factory:
         limit, most = output_limit(site.scope), site.scope.limits.run_bytes
         if not (limit or most) or isinstance(made, Same | Known):
             return made
-        size = _known_size(site)
-        if size is not None:
-            refusal = refused_size(site.node, limit)
-            if refusal is not None:
+        if (size := _known_size(site)) is not None:
+            if (refusal := refused_size(site.node, limit)) is not None:
                 raise Unsupported(refusal.text, code=refusal.code)
             if size < WATCHED_BYTES:
                 return made

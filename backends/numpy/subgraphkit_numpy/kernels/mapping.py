@@ -73,8 +73,7 @@ def label_encoder_by_lists(site: Site) -> Made:
 def _read_list(site: Site, word: str) -> Array:
     """Return the list that is given in one of the attributes for it."""
     for kind, dtype in _LISTS.items():
-        found = site.attribute(f"{word}_{kind}")
-        if found:
+        if found := site.attribute(f"{word}_{kind}"):
             return np.array(found, dtype)
     return np.asarray(site.attribute(f"{word}_tensor")).reshape(-1)
 

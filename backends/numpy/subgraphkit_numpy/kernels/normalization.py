@@ -125,8 +125,7 @@ def rms_normalization(site: Site) -> Kernel | Callable[..., Any]:
         return np.multiply(y.astype(x.dtype, copy=False), scale).astype(scale.dtype, copy=False)
 
     def compute_rows(x: Array, scale: Array, out: Array | None = None) -> Any:
-        factor = _columns(x, axis, scale)
-        if factor is None:
+        if (factor := _columns(x, axis, scale)) is None:
             return compute(x, scale)
         target = x if out is x else None
         return rows.in_rows(rows.rms_normalize, x, factor.size, target, 0.6, factor, epsilon)

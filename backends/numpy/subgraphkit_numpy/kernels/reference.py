@@ -44,8 +44,7 @@ def reference_entry(domain: str, op_type: str, opset: int) -> Implementation | R
 
     The operator is not a ``missing_operator``.
     """
-    implementation = _load(domain, op_type, opset)
-    if implementation is None:
+    if (implementation := _load(domain, op_type, opset)) is None:
         text = f"operator {qualified_name(domain, op_type)} has no implementation for opset {opset}"
         return Refusal("op_unsupported", text)
 

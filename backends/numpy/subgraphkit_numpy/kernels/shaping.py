@@ -74,8 +74,7 @@ def unsqueeze(site: Site) -> Made:
     if not site.settled(1):
         return lambda x, axes: np.expand_dims(x, tuple(axes.reshape(-1).tolist()))
     axes = (site.absorb_ints(1) if site.has(1) else site.ints("axes")) or ()
-    rank = site.rank()
-    if rank is None:
+    if (rank := site.rank()) is None:
         return lambda x: np.expand_dims(x, axes)
     places = {axis % (rank + len(axes)) for axis in axes}
     index = tuple(None if i in places else slice(None) for i in range(rank + len(axes)))
@@ -85,8 +84,7 @@ def unsqueeze(site: Site) -> Made:
 @kernel("Transpose", aliases=True)
 def transpose(site: Site) -> Made:
     """Permute axes; reverse them if no permutation is given."""
-    perm = site.ints("perm")
-    if perm is None:
+    if (perm := site.ints("perm")) is None:
         return lambda x: x.T
     return Same() if perm == tuple(range(len(perm))) else lambda x: x.transpose(perm)
 
@@ -145,8 +143,7 @@ def concat(site: Site) -> Made:
 def shape(site: Site) -> Made:
     """Return the shape, or part of it, as int64."""
     part = slice(site.attribute("start", 0), site.attribute("end"))
-    known = site.shape()
-    if known is not None:
+    if (known := site.shape()) is not None:
         return Known(np.array(known[part], dtype=np.int64))
     return lambda x: np.array(x.shape[part], dtype=np.int64)
 
@@ -154,8 +151,7 @@ def shape(site: Site) -> Made:
 @kernel("Size")
 def size(site: Site) -> Made:
     """Return the number of elements as int64."""
-    known = site.shape()
-    if known is not None:
+    if (known := site.shape()) is not None:
         return Known(np.array(prod(known), dtype=np.int64))
     return lambda x: np.array(x.size, dtype=np.int64)
 

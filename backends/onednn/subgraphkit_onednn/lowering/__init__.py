@@ -21,8 +21,7 @@ for _family in ("elementwise", "normalizing", "products", "shaping", "spatial"):
 
 def lower(draft: GraphDraft, node: Node) -> None:
     """Write a node's operations into a draft; RefusedError, a part written, if it cannot be."""
-    lowering = None if node.domain else LOWERINGS.get(node.op_type)
-    if lowering is None:
+    if (lowering := None if node.domain else LOWERINGS.get(node.op_type)) is None:
         raise RefusedError("op_unsupported", f"oneDNN has no {node.qualified_op_type}")
     draft.node = node.id
     lowering(draft, node)

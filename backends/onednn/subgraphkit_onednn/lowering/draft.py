@@ -127,8 +127,7 @@ class GraphDraft:
 
     def reshape(self, tensor: DraftTensor, dims: Dims) -> DraftTensor:
         """Return the same elements in another shape, in the same memory."""
-        source = tensor.source
-        if source is not None:
+        if (source := tensor.source) is not None:
             make = source.make
             again = Source(source.names, lambda *arrays: _dense(make(*arrays), dims))
             return self.tensor(dims, tensor.dtype, again)
@@ -160,8 +159,7 @@ class GraphDraft:
         """Return an input that chooses attributes, if any; RefusedError if not constant."""
         if place >= len(node.inputs) or not node.inputs[place]:
             return None
-        found = node.constant(place)
-        if found is None:
+        if (found := node.constant(place)) is None:
             name = node.inputs[place]
             raise RefusedError("not_constant", f"input {name!r} must be constant for oneDNN")
         return found

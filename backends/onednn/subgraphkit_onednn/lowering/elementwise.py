@@ -210,8 +210,7 @@ def reduction(draft: GraphDraft, node: Node) -> None:
     if node.op_type == "ReduceSumSquare":
         x = draft.add("square", [x], draft.like(x))
     axes = _axes(draft, node, len(x.dims))
-    longer = tuple(axis for axis in axes if x.dims[axis] > 1)
-    if longer:
+    if longer := tuple(axis for axis in axes if x.dims[axis] > 1):
         kept = tuple(1 if axis in longer else length for axis, length in enumerate(x.dims))
         output = y if kept == y.dims else draft.like(y, kept)
         x = draft.add(_REDUCTIONS[node.op_type], [x], output, axes=longer, keep_dims=True)
@@ -222,8 +221,7 @@ def reduction(draft: GraphDraft, node: Node) -> None:
 
 def _axes(draft: GraphDraft, node: Node, rank: int) -> tuple[int, ...]:
     """Return the axes to reduce, ascending; none if there is nothing to do."""
-    given = node.attribute("axes", None)
-    if given is None:
+    if (given := node.attribute("axes", None)) is None:
         stored = draft.read(node, 1)
         given = None if stored is None else stored.reshape(-1).tolist()
     if not given:

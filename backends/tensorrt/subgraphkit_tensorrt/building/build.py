@@ -186,8 +186,7 @@ def monitor_for(trt: Any, title: str, progress: Progress) -> Any:
 
         def step_complete(self, phase_name: str, step: int) -> bool:
             with lock:
-                whole = steps.get(phase_name)
-                if whole:
+                if whole := steps.get(phase_name):
                     percent[0] = max(percent[0], _PERCENT * min(step + 1, whole) // whole)
             report()
             return not progress.cancelled

@@ -44,8 +44,7 @@ def add_profile(
     profile = check(parsed.builder.create_optimization_profile(), "make a profile")
     tensors = map(parsed.network.get_input, range(parsed.network.num_inputs))
     for tensor in tensors:
-        found = ranges.get(tensor.name)
-        if found is None:
+        if (found := ranges.get(tensor.name)) is None:
             continue
         if tensor.is_shape_tensor and found.values is not None:
             profile.set_shape_input(tensor.name, *found.values)
@@ -75,12 +74,10 @@ def attach_timings(file: KeptFile, config: Any) -> Any:
 
 def keep_timings(file: KeptFile, config: Any) -> None:
     """Add what a build has timed to what others have kept meanwhile."""
-    timed = config.get_timing_cache()
-    if timed is None:
+    if (timed := config.get_timing_cache()) is None:
         return
     with file.lock():
-        others = config.create_timing_cache(file.read())
-        if others is not None:
+        if (others := config.create_timing_cache(file.read())) is not None:
             timed.combine(others, ignore_mismatch=False)
         file.write(bytes(timed.serialize()))
 
@@ -94,8 +91,7 @@ def timings_for(context: BindContext[Options], library: Library, device: str) ->
     # In TensorRT for RTX, the calls exist, do nothing, and ask for a GPU.
     if capabilities.flavour == "tensorrt_rtx" or not context.options.timing_cache:
         return None
-    folder = context.kept_folder()
-    if folder is None:
+    if (folder := context.kept_folder()) is None:
         return None
     name = re.sub(r"[^\w.]+", "-", f"{capabilities.flavour}-{capabilities.version}-{device}")
     return KeptFile(folder / f"{name}.timings", "tensorrt timings")

@@ -76,8 +76,7 @@ def parse_model(
         parsed.kept = feed(parser, model, library, "parse", "parse_model_proto")
     if not parsed.kept or (network.num_layers == 0 and subgraph.outputs):
         raise _parser_refusal(model, subgraph, parser, lines)
-    found = differences(network, subgraph, library, options)
-    if found:
+    if found := differences(network, subgraph, library, options):
         raise CompileError(
             "SGK171",
             f"TensorRT's parser makes something else of subgraph {subgraph.id!r} than ONNX says: "

@@ -127,8 +127,7 @@ def buckets_at_bind(
     """
     found: list[dict[str, InputRange]] = []
     for asked in read_ranges(context.options):
-        ranges = _ranges_of(subgraph, context, asked)
-        if ranges is None:
+        if (ranges := _ranges_of(subgraph, context, asked)) is None:
             return None
         if ranges not in found:
             found.append(ranges)
@@ -186,8 +185,7 @@ def _shapes_at(
 
 
 def _static(type_: ValueType | None) -> Dims | None:
-    shape = type_.shape if isinstance(type_, TensorType) else None
-    if shape is None:
+    if (shape := type_.shape if isinstance(type_, TensorType) else None) is None:
         return None
     sizes = tuple(dim for dim in shape if isinstance(dim, int))
     return sizes if len(sizes) == len(shape) else None

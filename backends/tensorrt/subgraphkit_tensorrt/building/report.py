@@ -37,8 +37,7 @@ def describe(
         "precisions": dict(Counter(dtype for _, dtype in layers)),
         "products": dict(Counter(dtype for kind, dtype in layers if kind in _MATRIX_LAYERS)),
     }
-    rewriting = parsed.model.rewriting
-    if rewriting is not None:
+    if (rewriting := parsed.model.rewriting) is not None:
         found["rewriting"] = {
             "lowered": len(rewriting.lowered),
             "quantized": len(rewriting.quantized),

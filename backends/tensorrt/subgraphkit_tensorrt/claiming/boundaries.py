@@ -34,8 +34,7 @@ class BoundaryRules:
 
     def may_enter(self, node: Node, value: str) -> Answer:
         """Say whether a value may enter at a node."""
-        answer = self._crossing(node, value, "enter")
-        if answer is not None:
+        if (answer := self._crossing(node, value, "enter")) is not None:
             return answer
         if value in self._sized_by_data:
             text = (

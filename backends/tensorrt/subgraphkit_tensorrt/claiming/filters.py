@@ -68,8 +68,7 @@ class Filters:
         for node in graph.nodes:
             if graph.is_constant_node(node.id) or node.id in self.refusals:
                 continue
-            refusal = self._static(node, rules, conversions)
-            if refusal is not None:
+            if (refusal := self._static(node, rules, conversions)) is not None:
                 self.refusals[node.id] = refusal
         if library.trt is None:
             return

@@ -200,8 +200,7 @@ class ParserQueries:
         """Return the places of nodes that an error is about."""
         stack = error.local_function_stack()
         # Inside a body, node names and numbers are those of the body.
-        places = asked.names.places(stack[0] if stack else error.node_name())
-        if places:
+        if places := asked.names.places(stack[0] if stack else error.node_name()):
             return places[:1]
         number, nodes = error.node(), asked.proto.graph.node
         if 0 <= number < len(nodes):

@@ -264,8 +264,7 @@ class Cuda:
         return place.value or 0
 
     def _call(self, name: str, *arguments: Any) -> None:
-        status = getattr(self._library, name)(*arguments)
-        if status:
+        if status := getattr(self._library, name)(*arguments):
             raise self._failure(name, status)
 
     def _failure(self, name: str, status: int) -> ExecutionError:

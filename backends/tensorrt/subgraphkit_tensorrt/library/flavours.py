@@ -99,8 +99,7 @@ def find(flavour: str = "auto") -> Installation:
         return Installation("absent package", None, machine(), problem, hint)
     candidates = FLAVOURS.values() if flavour == "auto" else (FLAVOURS[flavour],)
     for candidate in candidates:
-        module = _installed_module(candidate)
-        if module:
+        if module := _installed_module(candidate):
             return _load(candidate, module)
     missed = FLAVOURS["tensorrt" if flavour == "auto" else flavour]
     # The backend is installed and the library is not: two packages of much the same name.
@@ -116,8 +115,7 @@ def find(flavour: str = "auto") -> Installation:
 
 def planning_library(found: Installation) -> Library:
     """Return what a dry run claims by: the library if its parser answers here, else its tables."""
-    library = found.library
-    if library is None:
+    if (library := found.library) is None:
         flavour = found.flavour
         return Library(flavour, None, Capabilities.without_library(flavour.name), None)
     return replace(library, trt=None) if found.state == "absent device" else library
@@ -142,8 +140,7 @@ def _load(flavour: Flavour, module: str) -> Installation:
     with _LOCK:
         # Lazy loading saves device memory and time; CUDA reads the variable when it starts.
         os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")
-        library = _LIBRARIES.get(module)
-        if library is None:
+        if (library := _LIBRARIES.get(module)) is None:
             try:
                 trt = importlib.import_module(module)
                 capabilities = Capabilities.of(trt, flavour.name)

@@ -34,8 +34,7 @@ class Conversions:
 
     def replacement(self, node: Node, model: onnx.ModelProto) -> Replacement | None:
         """Return a node's replacement, if any; BackendError (SGK166) if a converter failed."""
-        lower = self._lowering(node)
-        if lower is None:
+        if (lower := self._lowering(node)) is None:
             return None
         try:
             made = lower(node, Namer(model, node))
@@ -65,8 +64,7 @@ class Conversions:
         )
 
     def _lowering(self, node: Node) -> Lowering | None:
-        added = converter_of(node)
-        if added is not None:
+        if (added := converter_of(node)) is not None:
             return added
         if node.domain or node.graph.is_constant_node(node.id):
             return None
@@ -85,8 +83,7 @@ def lower(proto: Any, subgraph: Subgraph, options: Options) -> None:
     Raises:
         BackendError: A converter failed (SGK166).
     """
-    library = find(options.flavour).library
-    if library is None:
+    if (library := find(options.flavour).library) is None:
         return
     apply(proto, subgraph, Conversions(Rules(library)))
 
@@ -96,8 +93,7 @@ def apply(proto: Any, subgraph: Subgraph, conversions: Conversions) -> None:
     producers, graph = subgraph.graph.producers, subgraph.graph
     replacements = {}
     for place, one in enumerate(proto.graph.node):
-        made_by = producers.get(next(filter(None, one.output), ""))
-        if made_by is None:
+        if (made_by := producers.get(next(filter(None, one.output), ""))) is None:
             continue
         replacement = conversions.replacement(Node(graph, made_by), proto)
         if replacement is not None:

@@ -41,8 +41,7 @@ def _is_small(graph: Graph, value: str) -> bool:
     type_ = graph.types.get(value)
     if not isinstance(type_, TensorType) or type_.dtype not in INTEGERS | _FLOATS:
         return False
-    count = type_.element_count
-    if count is not None:
+    if (count := type_.element_count) is not None:
         return count <= _MAX_ELEMENTS
     # The length of a list of dimensions is known; of floats too little is.
     return type_.rank in {0, 1} and type_.dtype in INTEGERS
@@ -59,8 +58,7 @@ def shape_values(graph: Graph) -> frozenset[str]:
     found -= known
     pending = list(found)
     while pending:
-        made_by = graph.producers.get(pending.pop())
-        if made_by is None:
+        if (made_by := graph.producers.get(pending.pop())) is None:
             continue
         maker = Node(graph, made_by)
         if not _computes_shapes(maker):

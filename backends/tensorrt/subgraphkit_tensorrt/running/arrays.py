@@ -153,8 +153,7 @@ def is_on_device(value: Any) -> bool:
         return True
     if isinstance(value, np.ndarray):
         return False
-    where = getattr(value, "__dlpack_device__", None)
-    if where is not None:
+    if (where := getattr(value, "__dlpack_device__", None)) is not None:
         return bool(where()[0] in dlpack.ON_CUDA)
     return getattr(value, "__cuda_array_interface__", None) is not None
 
@@ -216,8 +215,7 @@ def _from_interface(value: Any, device: Device, stream: int, *, is_read: bool) -
         raise ValueError("it is read-only")
     if interface.get("mask") is not None:
         raise ValueError("its mask would be lost")
-    producer = interface.get("stream")
-    if producer is not None:
+    if (producer := interface.get("stream")) is not None:
         device.cuda.order(0 if producer == _DEFAULT_STREAM else producer, stream)
     held = [value]
     return Foreign(interface["data"][0], shape, dtype, held.clear)

@@ -55,8 +55,7 @@ class LoadedEngine:
                 if name not in made:
                     raise _mismatch(f"it has no output {name!r}, only {', '.join(made)}")
             self.outputs = tuple(made[name] for name in outputs)
-            unknown = sorted(read.keys() - set(inputs))
-            if unknown:
+            if unknown := sorted(read.keys() - set(inputs)):
                 raise _mismatch(f"it needs input {unknown[0]!r}, which the subgraph does not have")
             self.read = [(at, one) for at, one in enumerate(self.inputs) if one is not None]
             tensors = (*(one for _, one in self.read), *self.outputs)
@@ -149,8 +148,7 @@ def _stream_weights(loader: Loader, options: Options, engine: Any) -> int | None
     if not options.weight_streaming:
         return None
     streamable = int(engine.streamable_weights_size)
-    budget = options.weight_streaming_budget
-    if budget is None:
+    if (budget := options.weight_streaming_budget) is None:
         # The library's own proposal is cut to 32 bits by the binding.
         free = loader.device.cuda.free_memory() - int(engine.device_memory_size_v2)
         budget = max(int(_FREE_FOR_WEIGHTS * free), 0)

@@ -138,8 +138,7 @@ class Engines:
         None if there is none.
         """
         with self._lock:
-            chosen = self._chosen.get(shapes)
-            if chosen is not None:
+            if (chosen := self._chosen.get(shapes)) is not None:
                 self._use(chosen[0])
                 return chosen
         return self._hold(inputs, shapes)
@@ -152,8 +151,7 @@ class Engines:
             CompileError: It cannot be built or loaded.
         """
         with self._building:
-            found = self.find(inputs, shapes)
-            if found is None:
+            if (found := self.find(inputs, shapes)) is None:
                 self.add(self._plan_for(self._ranges_for(inputs), _shapes_text(inputs)), met=True)
                 self.drop_plan_bytes()
                 found = self.find(inputs, shapes)

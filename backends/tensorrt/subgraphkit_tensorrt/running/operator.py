@@ -104,10 +104,8 @@ class TensorRTOperator(SubgraphOperator):
         cuda = self._device.cuda
         before = cuda.enter(self._device.index)
         try:
-            held = self._engines.find(inputs, shapes)
-            if held is None:
-                stand_in = self._stand_in_for(inputs, outputs)
-                if stand_in is not None:
+            if (held := self._engines.find(inputs, shapes)) is None:
+                if (stand_in := self._stand_in_for(inputs, outputs)) is not None:
                     return stand_in.run(inputs, outputs)
                 held = self._engines.build(inputs, shapes)
             entry, profile = held

@@ -27,8 +27,7 @@ def _plans(subgraph: Subgraph, library: Library, context: BindContext[Options]) 
     may_wait = options.allow_runtime_build and not options.build_only
     # What does not fit these is for the user to mend.
     states_ranges = options.dims or options.min_shapes or options.opt_shapes or options.max_shapes
-    buckets = buckets_at_bind(subgraph, context)
-    if buckets is None:
+    if (buckets := buckets_at_bind(subgraph, context)) is None:
         if may_wait:
             return []
         raise _shapes_unknown(subgraph)

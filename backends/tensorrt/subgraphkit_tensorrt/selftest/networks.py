@@ -191,7 +191,6 @@ def _of_trtexec(engine: bytes, folder: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"trtexec did not run: {type(error).__name__}"
-    found = _MEDIAN.search(done.stdout)
-    if found is None:
+    if (found := _MEDIAN.search(done.stdout)) is None:
         return f"trtexec ended with {done.returncode} and says no time"
     return f"trtexec says {found[1]} ms on the GPU alone"

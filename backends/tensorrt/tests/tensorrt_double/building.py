@@ -204,8 +204,7 @@ class Builder:
     ) -> IHostMemory | None:
         cuda = self._double.cuda  # type: ignore[attr-defined]
         cuda.is_on(self._device, "a builder")
-        computation = network.computation
-        if computation is None:
+        if (computation := network.computation) is None:
             return None
         proto = onnx.ModelProto()
         proto.CopyFrom(computation.proto)

@@ -241,8 +241,7 @@ class IExecutionContext:
 
     def _write(self, results: dict[str, Any], targets: dict[str, int]) -> None:
         for name, address in targets.items():
-            data = results[name].astype(self._dtype(name)).tobytes()
-            if data:
+            if data := results[name].astype(self._dtype(name)).tobytes():
                 self._double.cuda.view(address, len(data))[:] = data
 
     def _wrong_address(self, outputs: list[str]) -> str:
@@ -256,8 +255,7 @@ class IExecutionContext:
         return ""
 
     def _allocated(self, name: str, result: Any, stream: int) -> int:
-        allocator = self._allocators.get(name)
-        if allocator is None:
+        if (allocator := self._allocators.get(name)) is None:
             return 0
         size = max(result.nbytes * 2, 1)  # an upper bound
         try:

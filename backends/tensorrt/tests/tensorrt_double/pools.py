@@ -85,8 +85,7 @@ class Pools:
                 merge(target.clock, clock)
                 memory.freed = False
             else:
-                memory = self._allocate(size, found.device)
-                if memory is None:
+                if (memory := self._allocate(size, found.device)) is None:
                     return _OUT_OF_MEMORY
                 found.reserved += memory.size
             found.used += memory.size
@@ -98,8 +97,7 @@ class Pools:
 
     def cudaFreeAsync(self, address: Any, stream: Any) -> int:
         with self._lock:
-            found = self._pool_of.pop(address.value, None)
-            if found is None:
+            if (found := self._pool_of.pop(address.value, None)) is None:
                 self.violations.append(f"freed {address.value} which is not of a pool")
                 return 1
             memory, target = self._memory[address.value], self._at(stream.value)
