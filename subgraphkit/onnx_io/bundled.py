@@ -87,8 +87,9 @@ class _Writing:
         return self._apart(constant)
 
     def _apart(self, constant: Initializer) -> onnx.TensorProto:
-        """Put data into the file, or leave it out."""
-        if constant.name not in self.kept:
+        """Put data into the file, or leave it out; checks of a model read whole numbers as well."""
+        size = 0 if constant.type.dtype in _FLOATS else constant.type.nbytes or 0
+        if constant.name not in self.kept and not 0 < size <= 8 * LARGEST_READ:
             return reference_to(constant, location=IN_ENGINES)
         data = _bytes_of(constant)
         gap = -self.place % _ALIGNMENT
@@ -129,9 +130,9 @@ class _Writing:
             constant.type.dtype in _FLOATS and (constant.type.nbytes or 0) > LARGEST_READ
         ):
             return reference_to(constant, location=IN_ENGINES)
-        if constant.version or tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return tensor_of(constant)
-        return tensor
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            return self._apart(constant)
+        return tensor_of(constant) if constant.version else tensor
 
 
 def _name_file(graph: onnx.GraphProto, name: str) -> None:

@@ -41,7 +41,7 @@ def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> o
     functions = {_key(f.domain, f.name, f.overload): f for f in model.functions}
     _require_bounded(model, functions, limits)
     try:
-        inlined = inliner.inline_local_functions(_raise_opsets(model), convert_version=True)
+        inlined = inliner.inline_local_functions(_prepared(model, functions), convert_version=True)
     except Exception as error:
         raise InvalidModelError(
             "SGK212", f"the model's functions cannot be inlined: {error}"
@@ -50,28 +50,27 @@ def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> o
     return inlined
 
 
-def _raise_opsets(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Let functions import the model's operator sets where that changes no operator in them.
+def _prepared(model: onnx.ModelProto, functions: Mapping[_Key, Any]) -> onnx.ModelProto:
+    """Return the model as onnx's inliner takes it.
 
-    onnx's converter refuses nodes of unknown type, so it is left only the work that there is.
+    Functions import the model's operator sets where that changes no operator in them: the converter
+    refuses nodes of unknown type. Calls state the defaults of attributes, which it forgets.
     """
     wanted = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
-    raised = [
-        (place, number, target)
-        for place, function in enumerate(model.functions)
-        for number, entry in enumerate(function.opset_import)
-        if (target := wanted.get(normal_domain(entry.domain), entry.version)) != entry.version
-        and all(
-            _is_the_same(node.op_type, normal_domain(entry.domain), entry.version, target)
-            for node in nodes_with_bodies(function.node)
-            if normal_domain(node.domain) == normal_domain(entry.domain)
-        )
-    ]
-    if not raised:
-        return model
     copy = copy_of(model)
-    for place, number, target in raised:
-        copy.functions[place].opset_import[number].version = target
+    for function in copy.functions:
+        for entry in function.opset_import:
+            domain, old = normal_domain(entry.domain), entry.version
+            new = wanted.get(domain, old)
+            own = (n for n in nodes_with_bodies(function.node) if normal_domain(n.domain) == domain)
+            if new != old and all(_is_the_same(n.op_type, domain, old, new) for n in own):
+                entry.version = new
+    for graph in (copy.graph, *copy.functions):
+        for call in nodes_with_bodies(graph.node):
+            stated = {one.name for one in call.attribute}
+            called = functions.get(_key(call.domain, call.op_type, call.overload))
+            default = called.attribute_proto if called is not None else ()
+            call.attribute.extend(one for one in default if one.name not in stated)
     return copy
 
 
@@ -97,9 +96,8 @@ def _import_operator_sets(model: onnx.ModelProto, inlined: onnx.ModelProto) -> N
     """Import what the functions import and the model does not; onnx's inliner leaves it out."""
     known = {normal_domain(entry.domain) for entry in inlined.opset_import}
     needed = {(normal_domain(e.domain), e.version) for f in model.functions for e in f.opset_import}
-    for domain, version in sorted(needed):
-        if domain not in known:
-            inlined.opset_import.add(domain=domain, version=version)
+    for domain, version in sorted(one for one in needed if one[0] not in known):
+        inlined.opset_import.add(domain=domain, version=version)
 
 
 def _key(domain: str, name: str, overload: str) -> _Key:
@@ -111,7 +109,7 @@ def _require_bounded(
 ) -> None:
     """Count what inlining would make, by who calls whom, before anything is inlined."""
     nodes, size = _inlined_size(model.graph.node, _inlined_sizes(functions))
-    stored = sum(node.ByteSize() for one in functions.values() for node in one.node)
+    stored = sum(_own_bytes(one) for one in functions.values())
     repeated = max(0, size - 2 * stored)
     limits().require("max_inlined_nodes", nodes + repeated // _NODE_BYTES)
 
@@ -132,9 +130,8 @@ def _inlined_sizes(functions: Mapping[_Key, onnx.FunctionProto]) -> dict[_Key, t
             entered = next((one for one in path[key] if one not in sizes), None)
             if entered is None:
                 del path[key]
-                own = functions[key].node
-                count, size = _inlined_size(own, sizes)
-                sizes[key] = count, size + sum(node.ByteSize() for node in own)
+                count, size = _inlined_size(functions[key].node, sizes)
+                sizes[key] = count, size + _own_bytes(functions[key])
             elif entered in path:
                 names = [name for _, name, _ in path]
                 circle = [*names[[*path].index(entered) :], entered[1]]
@@ -144,6 +141,10 @@ def _inlined_sizes(functions: Mapping[_Key, onnx.FunctionProto]) -> dict[_Key, t
                     hint="ONNX functions must not be recursive; repetition needs Loop or Scan.",
                 )
     return sizes
+
+
+def _own_bytes(function: onnx.FunctionProto) -> int:
+    return sum(one.ByteSize() for one in (*function.node, *function.attribute_proto))
 
 
 def _calls(nodes: _Nodes, known: Mapping[_Key, object]) -> list[_Key]:

@@ -130,6 +130,7 @@ class Skeletons:
             name: made_by
             for name, stored in constants.items()
             if (made_by := model.graph.producers.get(name)) is not None and _is_small(stored)
+            if not any(one.t.external_data for one in graph.node[made_by].attribute)
         }
         self._replaced = replaced
         # Of those, the data that was looked at: many nodes read one constant.

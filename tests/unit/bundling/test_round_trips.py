@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.configuration.selection import BackendChoice
@@ -152,15 +152,16 @@ def test_weights_that_only_a_body_reads_or_nobody_come_back():
 
 @pytest.mark.parametrize("threshold", [0, 1024])
 def test_a_model_with_weights_in_files_needs_them_no_more(threshold):
-    model = parsed(
-        "m (float[4, 64] x) => (float[n, 64] y) { a = MatMul(x, w) y = Reshape(a, shape) }"
-    )
-    weight = np.arange(4096, dtype=F).reshape(64, 64)
-    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-    model.graph.initializer.append(numpy_helper.from_array(np.array([4, 64]), "shape"))
+    body = "a = MatMul(x, w) unread = Slice(x, zero, one, zero, one) y = Reshape(a, shape)"
+    model = parsed(f"m (float[4, 64] x) => (float[n, 64] y) {{ {body} }}")
+    weight, zero, one = np.arange(4096, dtype=F).reshape(64, 64), np.array([0]), np.array([1])
+    stored = map(numpy_helper.from_array, (weight, zero, one), ("w", "zero", "one"))
+    model.graph.initializer.extend(stored)
+    shape = numpy_helper.from_array(np.array([4, 64]))
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["shape"], value=shape))
     Path("model").mkdir()
     outside = {"save_as_external_data": True, "size_threshold": threshold, "location": "w.bin"}
-    onnx.save(model, "model/m.onnx", **outside)
+    onnx.save(model, "model/m.onnx", **outside, convert_attribute=True)
     x = np.ones((4, 64), F)
     with sk.InferenceSession("model/m.onnx") as session:
         want = session.run(None, {"x": x})

@@ -228,11 +228,10 @@ def test_calls_are_replaced_by_the_nodes_of_the_function():
     assert [node.op_type for node in graph.nodes] == ["Add", "Relu", "Add", "Relu"]
 
 
-def test_functions_may_call_functions():
-    graph = sk.load(
-        model("Twice (a) => (b) { b = local.Inner(a) }", "Inner (a) => (b) { b = Neg(a) }")
-    ).graph
-    assert [node.op_type for node in graph.nodes] == ["Neg"]
+def test_functions_may_call_functions_and_leave_attributes_to_their_defaults():
+    inner = "Inner <s: float = 0.5> (a) => (b) { b = LeakyRelu <alpha: float = @s> (a) }"
+    (node,) = sk.load(model("Twice (a) => (b) { b = local.Inner(a) }", inner)).graph.nodes
+    assert (node.op_type, dict(node.attributes)) == ("LeakyRelu", {"alpha": 0.5})
 
 
 @pytest.mark.parametrize(
