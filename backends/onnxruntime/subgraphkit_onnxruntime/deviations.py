@@ -102,7 +102,7 @@ _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 _LARGEST_FACTOR: Final = 64
 ENDS_ON_NOTHING: Final = frozenset(
     {"Einsum", "GRU", "InstanceNormalization", "LSTM", "NegativeLogLikelihoodLoss", "RNN"}
-    | {"ReduceMean"}
+    | {"ReduceMean", "Unique"}
 )
 """Operators that end the process where they are fed nothing, or make 0 of it."""
 FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
@@ -146,12 +146,9 @@ def _conv_integer(node: Node) -> str:
 
 
 def _dequantize(node: Node) -> str:
-    is_stored = node.is_constant(0)
-    if not is_stored and _is_unsigned_to_it(node, node.inputs[0]):
-        return _NO_ZERO_POINT
-    told = "scales along an axis of what is computed, which the operators it fuses do not take"
-    if not is_stored:
-        return told if _is_vector(node, 1) else ""
+    if not node.is_constant(0):
+        is_signed = not _is_unsigned_to_it(node, node.inputs[0])
+        return _ALONG * _is_vector(node, 1) if is_signed else _NO_ZERO_POINT
     is_last = (node.attribute("axis", 1) + 1) % len(node.shape(0) or (1,)) == 0
     turns = [one for one in node.consumers() if one.op_type == "Transpose"]
     readers = (one for turn in turns for one in turn.consumers()) if is_last else node.consumers()
@@ -193,9 +190,12 @@ def _is_unsigned_to_it(node: Node, value: str) -> bool:
 
 _WRITTEN_OVER: Final = "running means and variances are written over what was fed"
 BEYOND_DOUBLES: Final = "int64 is computed in double precision, which rounds beyond 2^53"
+_ALONG: Final = "scales along an axis of what is computed, which what it fuses does not take"
 _PLACED: Final = "indices are taken to be those of the default output shape"
 _WIDENED: Final = "places of another type than the elements, which it widens before it computes"
+_EXPONENTIALS: Final = "its exponentials overflow, or are cut to whole numbers"
 _IN_FLOAT: Final = "whole numbers of 32 and 64 bits, computed in 24"
+_HEARD: Final = "keepdims is heard although sizes are stated"
 _SINGLE: Final = "double precision is not computed, and a run fails"
 _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
 
@@ -293,11 +293,6 @@ def _slice(node: Node) -> str:
     return "the greatest number is taken for the end before the first element"
 
 
-def _split_to_sequence(node: Node) -> str:
-    squeezes = _has(node.inputs, 1) and not node.attribute("keepdims", 1)
-    return "keepdims is heard although sizes are stated" if squeezes else ""
-
-
 def _half_spectrum(node: Node) -> str:
     if not (node.attribute("inverse", 0) and node.attribute("onesided", 0)):
         return ""
@@ -318,12 +313,16 @@ def _stft(node: Node) -> str:
 
 def _clip(node: Node) -> str:
     maker = node.producer(_HIGH) if _has(node.inputs, _HIGH) else None
-    is_joined = maker is not None and maker.op_type == "Relu"
+    is_joined = maker and maker.op_type == "Relu"
     return "a bound made by Relu, which is taken for what is clipped" if is_joined else ""
 
 
 def _has(values: tuple[str, ...], place: int) -> bool:
     return place < len(values) and bool(values[place])
+
+
+def _is_whole(node: Node) -> bool:
+    return node.dtype().label.endswith(("int32", "int64"))
 
 
 def _is_vector(node: Node, place: int) -> bool:
@@ -355,15 +354,15 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
-    "ReduceLogSumExp": lambda n: "it is expanded, and overflows" if n.opset >= _EXPANDED else "",
+    "ReduceLogSumExp": lambda n: _EXPONENTIALS if n.opset >= _EXPANDED or _is_whole(n) else "",
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
     "Resize": resize_problem,
     "Scan": _scan,
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
-    "Shrink": lambda n: _IN_FLOAT if n.dtype().label.endswith(("int32", "int64")) else "",
+    "Shrink": lambda n: _IN_FLOAT if _is_whole(n) else "",
     "Slice": _slice,
     "STFT": _stft,
     "Upsample": cut_fractions,
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _behind_last),
-    "SplitToSequence": _split_to_sequence,
+    "SplitToSequence": lambda n: _HEARD * (_has(n.inputs, 1) and not n.attribute("keepdims", 1)),
 }

@@ -231,8 +231,8 @@ def _fed_steps(node: Node, stored: int) -> str:
 
 
 def _lrn(node: Node) -> str:
-    if node.attribute("bias", 1.0) < 1:
-        return "a bias below 1, of which OpenVINO makes anything"
+    if node.attribute("bias", 1.0) < 1 or node.attribute("size", 0) % 2 == 0:
+        return "a bias below 1 or an even size, for which OpenVINO adds up other channels"
     return "" if is_fixed(node) else "sizes known when running, for which OpenVINO has no kernel"
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.ir import Node
+from subgraphkit.types import DataType
 from subgraphkit_onednn.lowering.draft import (
     DraftTensor,
     GraphDraft,
@@ -42,8 +43,10 @@ _CLIP_WITH_INPUTS: Final = 11
 @lowers(*_KINDS)
 def plain(draft: GraphDraft, node: Node) -> None:
     """Lower an operator that oneDNN has under another name; it has the exact GELU alone."""
-    exact = node.attribute("approximate", "none") == "none"
-    require(exact, "attribute", "oneDNN computes GELU with erf, not with tanh")
+    is_exact = node.attribute("approximate", "none") == "none"
+    require(is_exact, "attribute", "oneDNN computes GELU with erf, not with tanh")
+    is_short = node.op_type == "Round" and node.dtype(0) is DataType.BFLOAT16
+    require(not is_short, "dtype", "oneDNN ends the process if a reader is joined to this rounding")
     kind, defaults = _KINDS[node.op_type]
     attributes = {name: float(node.attribute(name, value)) for name, value in defaults.items()}
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
@@ -62,8 +65,7 @@ def reciprocal(draft: GraphDraft, node: Node) -> None:
 def negation(draft: GraphDraft, node: Node) -> None:
     """Lower a change of sign."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    minus = draft.full(-1.0, (1,) * len(x.dims), x.dtype)
-    draft.add("multiply", [x, minus], y)
+    draft.add("multiply", [x, draft.full(-1.0, (1,) * len(x.dims), x.dtype)], y)
 
 
 @lowers("Swish")
@@ -71,12 +73,9 @@ def swish(draft: GraphDraft, node: Node) -> None:
     """Lower x * sigmoid(alpha * x)."""
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     alpha = float(node.attribute("alpha", 1.0))
-    inner = x
-    if alpha != 1:
-        factor = draft.full(alpha, (1,) * len(x.dims), x.dtype)
-        inner = draft.add("multiply", [x, factor], draft.like(x))
-    gate = draft.add("sigmoid", [inner], draft.like(x))
-    draft.add("multiply", [gate, x], y)
+    factors = [x, draft.full(alpha, (1,) * len(x.dims), x.dtype)]
+    inner = draft.add("multiply", factors, draft.like(x)) if alpha != 1 else x
+    draft.add("multiply", [draft.add("sigmoid", [inner], draft.like(x)), x], y)
 
 
 @lowers("Clip")
