@@ -56,8 +56,7 @@ def padded_before(node: sk.Node) -> str:
     maker = node.producer(0)
     while maker is not None and maker.op_type == "Identity":
         maker = maker.producer(0)
-    is_padded = maker is not None and maker.op_type == "Pad"
-    wrong = is_padded and _steps(node) > 1
+    wrong = maker is not None and maker.op_type == "Pad" and _steps(node) > 1
     return "padding in front of strides, with which IREE takes other places" if wrong else ""
 
 

@@ -52,5 +52,4 @@ def aligned_block(size: int) -> npt.NDArray[Any]:
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return an array to be written to, which lies where kernels of any library like it best."""
-    size = math.prod(shape) * dtype.itemsize
-    return aligned_block(size).view(dtype).reshape(shape)
+    return aligned_block(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)

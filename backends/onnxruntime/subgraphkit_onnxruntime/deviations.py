@@ -101,8 +101,8 @@ _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
 _LARGEST_FACTOR: Final = 64
 ENDS_ON_NOTHING: Final = frozenset(
-    {"Einsum", "GRU", "InstanceNormalization", "LSTM", "NegativeLogLikelihoodLoss", "RNN"}
-    | {"ReduceMean", "Unique"}
+    {"ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
+    | {"NegativeLogLikelihoodLoss", "ReduceMean", "Unique"}
 )
 """Operators that end the process where they are fed nothing, or make 0 of it."""
 FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}

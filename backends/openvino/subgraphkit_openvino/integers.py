@@ -281,8 +281,7 @@ class WholeNumbers:
 
     def _is_within(self, name: str, limits: Bounds) -> bool:
         low, high = self._bounds.get(name, (0, 0))
-        is_checked = self._graph.dtype(name) in _CHECKED
-        return is_checked and limits[0] <= low and high <= limits[1]
+        return self._graph.dtype(name) in _CHECKED and limits[0] <= low and high <= limits[1]
 
     def _judge_move(self, node: Node) -> Refusal | None:
         read, made = node.dtype(0), self._graph.dtype(node.outputs[0])

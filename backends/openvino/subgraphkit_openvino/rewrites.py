@@ -44,6 +44,24 @@ def round_before_limits(model: Any) -> None:
             op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
 
 
+def quantise_once(model: Any) -> None:
+    """Store what is quantised of stored numbers, which others would write over (2026.4)."""
+    ops, stored, found = library.runtime().opset13, set(), list[Any]()
+    for op in model.get_ordered_ops():
+        name, makers = op.get_type_name(), {it.get_node().get_name() for it in op.input_values()}
+        if name == "ShapeOf" and op.get_input_partial_shape(0).is_static:
+            op.output(0).replace((size := ops.constant([*op.get_input_shape(0)])).output(0))
+            stored.add(size.get_name())
+        elif name == "Constant" or (makers and makers <= stored):
+            stored.add(op.get_name())
+            found += [op.output(0)] if name == "FakeQuantize" else []
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}
+    inner = library.runtime().Model(found, [])
+    made = library.core().compile_model(inner, "CPU", exact)([]).values() if found else ()
+    for value, numbers in zip(found, made, strict=True):
+        value.replace(ops.constant(numbers).output(0))
+
+
 def _step(op: Any) -> Any:
     """Return the size of a step; None where it is not known."""
     ends = [op.input_value(place).get_node() for place in range(1, 5)]
@@ -255,7 +273,7 @@ def take_absolutes(model: Any) -> None:
     for op in _operations(model):
         if op.get_type_name() == "Abs" and op.get_output_element_type(0).is_real():
             _part(op.inputs() if op.get_output_partial_shape(0).rank == 1 else ())
-        elif op.get_type_name() == "Abs":
+        elif op.get_type_name() == "Abs" and op.get_output_element_type(0).is_signed():
             value = op.input_value(0)
             op.output(0).replace(ops.maximum(value, ops.negative(value)).output(0))
 
@@ -374,9 +392,9 @@ def _source(op: Any) -> str:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    drop_idle_conversions, round_before_limits, subtract_whole_numbers, keep_places_inside,
-    cover_other_axes, repeat_along_new_axes, align_corners_by_sizes, hold_apart,
-    take_absolutes,
-    mask_attention, spread_channels, keep_above_nothing, hand_out_branches,
+    drop_idle_conversions, round_before_limits, quantise_once, subtract_whole_numbers,
+    keep_places_inside, cover_other_axes, repeat_along_new_axes, align_corners_by_sizes,
+    hold_apart, take_absolutes, mask_attention, spread_channels, keep_above_nothing,
+    hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

@@ -134,8 +134,7 @@ def _compile(
     variables = [one for one in resolved if one and not scope.knows(one)]
     doubtful = repeated_names(graph.shape(one) for one in (*graph.inputs, *graph.defaults))
     lifetimes = Lifetimes(steps, inputs, variables, graph.types if trusts else {}, doubtful)
-    text = emit(inputs, resolved, lifetimes, detached=trusts)
-    return Program(scope, steps, text, name=name)
+    return Program(scope, steps, emit(inputs, resolved, lifetimes, detached=trusts), name=name)
 
 
 def _with_blas_alone(function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:

@@ -103,8 +103,7 @@ def along_axis(site: Site) -> Made:
         along = axis + x.ndim if axis < 0 else axis
         if flat or prod(x.shape[along + 1 :]) == 1:
             return rows.in_rows(by_rows, x, prod(x.shape[along:]), out)
-        moved = np.moveaxis(x, along, -1)
-        y = rows.in_rows(by_rows, moved, x.shape[along])
+        y = rows.in_rows(by_rows, np.moveaxis(x, along, -1), x.shape[along])
         return np.ascontiguousarray(np.moveaxis(y, -1, along))
 
     shares = may_share(site, 1.0)

@@ -134,8 +134,7 @@ def multi_head_attention(site: Site) -> Made:
         if past_key is not None and past_value is not None:
             k = np.concatenate((widen(past_key), k), 2)
             v = np.concatenate((widen(past_value), v), 2)
-        added = _addend(site, mask, bias, q, k)
-        y, scores = _attention_of(q, k, v, added, scale)
+        y, scores = _attention_of(q, k, v, _addend(site, mask, bias, q, k), scale)
         found = (y, k, v, scores)[:count]
         results = tuple(result.astype(query.dtype, copy=False) for result in found)
         return results if count > 1 else results[0]

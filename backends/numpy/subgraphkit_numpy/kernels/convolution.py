@@ -97,8 +97,7 @@ def _convolve(
         share(work, tiles, x.reshape(in_shape), y, *operands)
         return y.reshape(out_shape)
 
-    multiplications = prod(flat_shape) * prod(w.shape[1:])
-    return convolve, len(tiles) > 1 or multiplications >= UNCUT
+    return convolve, len(tiles) > 1 or prod(flat_shape) * prod(w.shape[1:]) >= UNCUT
 
 
 def _problem(

@@ -67,8 +67,7 @@ def _spread(x: Array, w: Array, layout: _TransposedWindows) -> Array:
     ]
     matrices = w.reshape(groups, channels // groups, prod(w.shape[1:])).transpose(0, 2, 1)
     flat = x.reshape(batch, groups, channels // groups, prod(spatial))
-    values = multiply(matrices, flat)
-    taps = values.reshape(batch, filters, *kernel_shape, *spatial)
+    taps = multiply(matrices, flat).reshape(batch, filters, *kernel_shape, *spatial)
     y = np.zeros((batch, filters, *sizes), x.dtype)
     for tap in product(*map(range, kernel_shape)):
         index = tuple(

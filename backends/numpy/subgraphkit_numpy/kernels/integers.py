@@ -223,12 +223,10 @@ def q_linear_mat_mul(_site: Site) -> Made:
 
     def compute(*given: Any) -> Array:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = given
-        left = _whole(a, _rows(a_zero))
-        total = np.matmul(left, _whole(b, b_zero))
+        total = np.matmul(_whole(a, _rows(a_zero)), _whole(b, b_zero))
         wide = np.float32 if y_scale.dtype.itemsize < 4 else y_scale.dtype  # noqa: PLR2004 (bytes)
         scales = (_rows(a_scale).astype(wide), b_scale.astype(wide), _rows(y_scale).astype(wide))
-        y = total.astype(wide) * (scales[0] * scales[1] / scales[2])
-        return quantize(y, _rows(y_zero))
+        return quantize(total.astype(wide) * (scales[0] * scales[1] / scales[2]), _rows(y_zero))
 
     return compute
 

@@ -163,8 +163,7 @@ def q_linear_softmax(site: Site) -> Made:
         rows = x.reshape(*x.shape[:along], -1) if flat else np.moveaxis(x, along, -1)
         whole = rows.astype(np.int64)
         below = whole - whole.max(-1, initial=np.iinfo(x.dtype).min, keepdims=True)
-        table = _exponentials(float(x_scale.item()), rows.shape[-1])
-        parts = table.take(below + _BYTE)
+        parts = _exponentials(float(x_scale.item()), rows.shape[-1]).take(below + _BYTE)
         total = parts.sum(-1, keepdims=True)
         scaled = parts * int(np.floor(np.float32(1) / y_scale.item())) + total // 2
         y = saturate(scaled // np.maximum(total, 1) + int(y_zero.item()), x.dtype)

@@ -98,8 +98,7 @@ def _gru_step(cell: _Cell, x: Array, state: State) -> State:
         hidden = reset * (h @ r_w[:, 2 * n :] + r_b[2 * n :])
     else:
         hidden = (reset * h) @ r_w[:, 2 * n :] + r_b[2 * n :]
-    candidate = g(cell.clip(x[:, 2 * n :] + hidden))
-    return ((1 - update) * candidate + update * h,)
+    return ((1 - update) * g(cell.clip(x[:, 2 * n :] + hidden)) + update * h,)
 
 
 def _lstm_step(cell: _Cell, x: Array, state: State) -> State:

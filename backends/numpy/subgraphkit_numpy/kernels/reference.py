@@ -182,8 +182,7 @@ def _lose(run: _Run, x: Any, target: Any, *weight: Any, **how: Any) -> tuple[Any
 def _attend(run: _Run, *inputs: Any, **how: Any) -> Any:
     """Take a mask of integers as floats, since it is to hold infinities."""
     if len(inputs) > _MASK and inputs[_MASK] is not None and inputs[_MASK].dtype.kind in "iu":
-        mask = inputs[_MASK].astype(inputs[0].dtype)
-        inputs = (*inputs[:_MASK], mask, *inputs[_MASK + 1 :])
+        inputs = (*inputs[:_MASK], inputs[_MASK].astype(inputs[0].dtype), *inputs[_MASK + 1 :])
     return run(*inputs, **how)
 
 
@@ -198,6 +197,12 @@ def _accumulate(run: _Run, x: Any, axis: Any, **how: Any) -> Any:
     return run(x, axis.reshape(()), **how)  # [1] in PyTorch
 
 
+def _fold(run: _Run, x: Any, *sizes: Any, **how: Any) -> Any:
+    """Let no image be folded as one, of which none is kept."""
+    some = np.resize(x, (max(len(x), 1), *x.shape[1:]))
+    return (run(some, *sizes, **how)[0][: len(x)],)
+
+
 def _normalise(run: _Run, x: Any, **how: Any) -> Any:
     """Take floats: of integers, square roots are written back in place."""
     return run(x.astype(np.float64) if x.dtype.kind in "iu" else x, **how)
@@ -208,7 +213,7 @@ _MENDINGS: Final[Mapping[str, Callable[..., Any]]] = {
     **dict.fromkeys(("CumProd", "CumSum"), _accumulate), "Normalizer": _normalise,
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _lose),
     "Attention": _attend, "DeformConv": _deform, "GridSample": _sample, "Resize": _resize,
-    "TopK": _order,
+    "Col2Im": _fold, "TopK": _order,
 }  # fmt: skip
 """By operator, what calls its implementation, the first argument, otherwise."""
 

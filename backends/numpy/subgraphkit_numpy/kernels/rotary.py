@@ -129,8 +129,7 @@ class _GroupQuery:
         batch, _, queries, size = q.shape
         total = seen.shape[-1]
         # heads of queries that share keys lie beside each other
-        stacked = q.reshape(batch, self.shared, -1, size)
-        scores = scores_of(stacked, k[:, :, :total], self.scale)
+        scores = scores_of(q.reshape(batch, self.shared, -1, size), k[:, :, :total], self.scale)
         scores = scores.reshape(batch, self.heads, queries, total)
         if self.softcap > 0:
             scores = np.tanh(scores / np.float32(self.softcap)) * np.float32(self.softcap)

@@ -152,8 +152,7 @@ def normalize_groups(x: Array, out: Array, scale: Array, bias: Array, epsilon: f
     np.add(variance, epsilon, variance)
     np.sqrt(variance, variance)
     shape = (*scale.shape, -1)
-    factor = np.divide(scale, variance)
-    np.multiply(y.reshape(shape), factor[:, :, None], out.reshape(shape))
+    np.multiply(y.reshape(shape), np.divide(scale, variance)[:, :, None], out.reshape(shape))
     np.add(out.reshape(shape), bias[:, :, None], out.reshape(shape))
 
 

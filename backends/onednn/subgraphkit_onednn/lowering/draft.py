@@ -118,8 +118,7 @@ class GraphDraft:
 
     def full(self, value: float, dims: Dims, dtype: DataType) -> DraftTensor:
         """Return a new constant with the same number everywhere."""
-        source = Source((), lambda: np.full(dims, value, dtype.numpy))
-        return self.tensor(dims, dtype, source)
+        return self.tensor(dims, dtype, Source((), lambda: np.full(dims, value, dtype.numpy)))
 
     def like(self, tensor: DraftTensor, dims: Sequence[int] | None = None) -> DraftTensor:
         """Return a new tensor for a value that the model has no name for."""
