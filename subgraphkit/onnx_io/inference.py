@@ -286,12 +286,12 @@ class _Inference:
         found = types.get(made)
         if not isinstance(found, TensorType):
             return {}
-        target = node.inputs[TARGETED[node.op_type]]
-        read = (node.inputs[0], target)
+        read = node.inputs[0], node.inputs[TARGETED[node.op_type]]
         data, stated = (getattr(self._types.get(name), "shape", None) for name in read)
-        shape = target_shape(node, data, stated, self._value(target), self._shared) or found.shape
+        shape = target_shape(node, data, stated, self._value(read[1]), self._shared) or found.shape
         pairs = zip(shape or (), found.shape or shape or (), strict=True)
-        dims = tuple(b if a is None or isinstance(b, int) else a for a, b in pairs)
+        own = data or ()  # onnx takes no name for a size that may be 0
+        dims = tuple(b if type(b) is int or (a is None and b not in own) else a for a, b in pairs)
         return {made: TensorType(found.dtype, None if shape is None else dims)}
 
     def _infer_types(

@@ -59,9 +59,11 @@ def target_shape(
 
 
 def _copy_sizes(stated: list[Dim], data: Shape | None) -> list[Dim]:
-    """Put sizes of the input in where 0 asks for them."""
-    sizes = (*(data or ()), *[None] * len(stated))
-    return [sizes[axis] if dim == 0 else dim for axis, dim in enumerate(stated)]
+    """Put sizes of the input in where 0 asks for them; beside -1, a name may be 0 as well."""
+    pairs = list(zip(stated, (*(data or ()), *[None] * len(stated)), strict=False))
+    if -1 in stated:
+        pairs = [(d if s in {d, None} or isinstance(d, int) else None, s) for d, s in pairs]
+    return [size if dim == 0 else dim for dim, size in pairs]
 
 
 def _rest(others: list[Dim], data: Shape | None, unsure: Collection[str]) -> Dim:

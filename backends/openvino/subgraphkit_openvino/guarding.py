@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from subgraphkit.backend import RegionFallback, SubgraphOperator
-from subgraphkit.ir import Subgraph
+from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import TensorType
 
 Fallback = Callable[[Subgraph], SubgraphOperator]
@@ -47,7 +47,8 @@ class Guard:
                 "neither 0 nor 1, or need more than the 24 bits in which OpenVINO is exact"
             )
         self.fallback = RegionFallback(subgraph, fallback, reason)
-        needs_some = self.fallback.has_open(_OF_SOMETHING)
+        copies = any(map(_may_copy, subgraph.members))
+        needs_some = copies or self.fallback.has_open(_OF_SOMETHING)
         self._filled = [
             place
             for place, type_ in enumerate(subgraph.input_types)
@@ -65,3 +66,15 @@ class Guard:
             if array.size and not (low <= array.min() and array.max() <= high):
                 return False
         return True
+
+
+def _may_copy(node: Node) -> bool:
+    """Say whether a computed size of a Reshape may be 0, so that another is copied, beside -1.
+
+    OpenVINO (2026.4) lets sizes cancel out for what -1 stands for, as if none were 0.
+    """
+    if node.op_type != "Reshape" or node.is_constant(1):
+        return False
+    read, made = node.shape(0) or (None,), node.graph.shape(node.outputs[0]) or ()
+    unknown = [size for size in made if not isinstance(size, int) and size not in read]
+    return None not in read and len(unknown) > 1
