@@ -136,7 +136,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
         model = subgraph.to_model(weights="outside", notes=not settings.is_on_processors)
         _name_nodes(model.graph, subgraph)
         _fill_types(model.graph, self._about(subgraph.graph))
-        _show_softmax(model.graph)
+        _show_quantized(model.graph)
         weights = HandedWeights.of(model, subgraph)
         if any(map(_may_multiply_bytes, model.graph.node)) and cuts_products_off():
             settings = settings.with_exact_products()
@@ -167,11 +167,16 @@ def _may_multiply_bytes(node: onnx.NodeProto) -> bool:
     return bool(_OF_BYTES.search(node.op_type)) or any(one.HasField("g") for one in node.attribute)
 
 
-def _show_softmax(graph: onnx.GraphProto) -> None:
-    """Make softmax that is quantized an output nobody fetches: in bytes, it is a step off."""
+def _show_quantized(graph: onnx.GraphProto) -> None:
+    """Make outputs nobody fetches of what is quantized: softmax, in bytes, is a step off.
+
+    Where an output is moved, what is quantized behind that is quantized before it is handed out.
+    """
     shown = {one.name for one in graph.output}
     read = {one.input[0] for one in graph.node if one.op_type == "QuantizeLinear"} - shown
-    made = [one.output[0] for one in graph.node if one.op_type == "Softmax"]
+    moved = [one.op_type for one in graph.node if shown.intersection(one.input[:1])]
+    kinds = {"Softmax"} if _MOVES.isdisjoint(moved) else _MOVES | {"Softmax"}
+    made = [one.output[0] for one in graph.node if one.op_type in kinds]
     names = filter(read.__contains__, made)
     graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, names))
 
@@ -187,6 +192,7 @@ def _has_bytes_alone(graph: onnx.GraphProto) -> bool:
     return any(one.name in read and one.data_type in _BYTES for one in graph.initializer)
 
 
+_MOVES: Final = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _QUANTIZING: Final = frozenset({"DynamicQuantizeLinear", "QuantizeLinear"})
 _BYTES: Final = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 

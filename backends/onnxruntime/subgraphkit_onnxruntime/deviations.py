@@ -8,7 +8,6 @@ behind this one runs them.
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from operator import ge
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from subgraphkit.ir import Node
 from subgraphkit.types import DataType, Shape
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.resizing import cut_fractions, resize_problem
+from subgraphkit_onnxruntime.windows import POOLS, makes_an_element, stated_size, window_problem
 
 
 def deviation(node: Node) -> str:
@@ -107,11 +107,11 @@ ENDS_ON_NOTHING: Final = frozenset(
 """Operators that end the process where they are fed nothing, or make 0 of it."""
 FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
 _BATCH: Final = 1
-_PLANE: Final = 2
 _HIGH: Final = 2
 _SHORT: Final = {"bfloat16", "bool", "float16"}
 _EXPANDED: Final = 27
 _FED_AXIS: Final = 20
+_FILLED: Final = 12
 _SUMS: Final = ("L1", "Mean", "Prod", "Sum", "SumSquare")
 _WHOLE: Final = ("Einsum", "Pow", *map("Reduce{}".format, _SUMS))
 _EMPTY: Final = ("GlobalLpPool", "LRN", *map("{}Normalization".format, ("Group", "Layer", "RMS")))
@@ -217,35 +217,6 @@ def _sum(node: Node) -> str:
     return "a mean of fewer axes, which it joins to a norm that drops the others" if less else ""
 
 
-def _window(node: Node) -> str:
-    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
-    taps = node.attribute("kernel_shape", None) or filters[_PLANE:]
-    pairs = zip(node.attribute("strides", None) or (), taps, strict=False)
-    spare = 0 if "Pool" in node.op_type else 1  # a step between windows of Conv is cut at the end
-    goes_far = any(not isinstance(count, int) or step > count + spare for step, count in pairs)
-    dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
-    if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
-        return "padding to the same size is wrong with dilations or steps beyond a window"
-    pads, steps = (node.attribute(name, None) or (0,) for name in ("pads", "strides"))
-    may_lack = not spare and max(steps) > 1 and max(taps) > 1 + 2 * min(pads)
-    if may_lack and node.producer(0) in {RegionFallback.emptied_by(node)} - {None}:
-        return "of less than a window, which the node in front may leave, it makes an element"
-    if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
-        return "a window larger than what it slides over is an error, or makes an element"
-    return ""
-
-
-def _stated_size(node: Node) -> str:
-    stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[_PLANE:]
-    is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
-    is_less = any(isinstance(it, int) and new < it for new, it in zip(stated, sizes, strict=False))
-    added = node.attribute("output_padding", None) or ()
-    if is_less or (is_same and any(added)):
-        return "of what it makes it tells another size, and takes no buffers of the right one"
-    is_long = any(map(ge, added, node.attribute("strides", None) or (1,) * len(added)))
-    return "a run fails if output_padding is no less than the strides" if is_long else ""
-
-
 def _reduce_bool(node: Node) -> str:
     shape = (0,) if node.shape(0) is None else node.shape(0) or ()
     is_bare = node.dtype(0).label == "bool" and 0 in shape
@@ -261,6 +232,35 @@ def _scan(node: Node) -> str:
     body = node.bodies["body"]
     if any(getattr(body.types.get(name), "shape", None) is None for name in body.outputs):
         return "a body of which the rank of a result is not known before running"
+    return ""
+
+
+def _bodies(node: Node) -> str:
+    for body in node.bodies.values():
+        if len({*body.outputs}) < len(body.outputs) and node.op_type != "Loop":
+            return "a body names a value twice, and one of the two stays unwritten"
+        for one in body.nodes:
+            is_pool = one.op_type in POOLS
+            if is_pool and (one.attribute("ceil_mode", 0) or makes_an_element(one)):
+                return "of windows in a body it makes more than there are, or expects them"
+            if problem := _bodies(one):
+                return problem
+    return ""
+
+
+def _dropout(node: Node) -> str:
+    mask = node.outputs[1] if node.opset < _FILLED and _has(node.outputs, 1) else ""
+    read = {name for one in node.consumers() for name in (*one.inputs, *one.captures) if name}
+    is_read = mask in read or node.graph.is_output(mask)
+    return "a mask that keeps all is handed out as 0" if is_read else ""
+
+
+def _infinite(node: Node) -> str:
+    """Look for what it multiplies the filters of a convolution by, before it adds up."""
+    for place, maker in enumerate(map(node.producer, range(2))):
+        factor = node.constant(1 - place) if maker is not None and maker.op_type == "Conv" else None
+        if factor is not None and not np.isfinite(factor).all():
+            return "infinity times what is convolved, by which it multiplies the filters"
     return ""
 
 
@@ -337,27 +337,30 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "BatchNormalization": lambda n: _WRITTEN_OVER if n.attribute("training_mode", 0) else "",
     **dict.fromkeys(_EMPTY, _empty),
     **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), lambda n: _window(n) or _empty(n)),
+    **dict.fromkeys(POOLS, lambda n: window_problem(n) or _empty(n)),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Clip": _clip,
-    "Conv": _window,
-    "ConvInteger": lambda node: _window(node) or _conv_integer(node),
-    "ConvTranspose": _stated_size,
+    "Conv": window_problem,
+    "ConvInteger": lambda node: window_problem(node) or _conv_integer(node),
+    "ConvTranspose": stated_size,
     "DequantizeLinear": _dequantize,
     "DFT": _half_spectrum,
     "Div": _division,
+    "Dropout": _dropout,
     **dict.fromkeys(("GRU", "LSTM"), lambda n: _SINGLE if n.dtype() is DataType.DOUBLE else ""),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
-    "Loop": _loop,
+    "If": _bodies,
+    "Loop": lambda node: _bodies(node) or _loop(node),
+    "Mul": _infinite,
     "MaxUnpool": lambda node: _PLACED if _has(node.inputs, 2) else "",
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
-    "QLinearConv": lambda node: _window(node) or _product_of_bytes(node),
+    "QLinearConv": lambda node: window_problem(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
     "ReduceLogSumExp": lambda n: _EXPONENTIALS if n.opset >= _EXPANDED or _is_whole(n) else "",
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
     "Resize": resize_problem,
-    "Scan": _scan,
+    "Scan": lambda node: _bodies(node) or _scan(node),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     "Shrink": lambda n: _IN_FLOAT if _is_whole(n) else "",
     "Slice": _slice,

@@ -85,18 +85,17 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._summed = tuple(map(self._inputs.index, summed))
         self._outputs = list(outputs)
         self._dtypes = tuple(map(_dtype, outputs.values()))
-        self._strings = tuple(
-            place
-            for place, one in enumerate(inputs.values())
-            if DataType.STRING.onnx_name in one.onnx_name
-        )
+        text = DataType.STRING.onnx_name
+        self._strings = tuple(at for at, one in enumerate(inputs.values()) if text in one.onnx_name)
         self._types = (*inputs.values(), *outputs.values())
         # Only numbers in tensors can be bound to memory of ours.
         self._bindable = all(map(_is_bindable, self._types))
         self._settings = settings
         self.device = device_of(settings) if self._bindable else HOST
         self._all_plain = all(map(is_plain, self._types))
-        self._call, self._options = _quickest_run(session), onnxruntime().RunOptions
+        # below the Python one, whose checks the bind has made already
+        self._call = getattr(getattr(session, "_sess", None), "run", session.run)
+        self._options = onnxruntime().RunOptions
         self._profile = ""
         self._bound: list[_Bound] = []  # as many as threads were inside at once
 
@@ -116,7 +115,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         if is_empty or is_rounded or self._fallback.falls_short(inputs):
             return self._fallback.run(inputs, outputs)
         if self._strings:
-            inputs = self._with_text(inputs)
+            inputs = [_text(one) if at in self._strings else one for at, one in enumerate(inputs)]
         try:
             buffers = outputs if outputs is not None else (None,) * len(self._outputs)
             # Where no buffer is to be filled, a run costs less than a binding of every value.
@@ -166,10 +165,6 @@ class OnnxRuntimeOperator(SubgraphOperator):
         self._call = _raise_closed
         self._bound.clear()
         self._weights = HandedWeights({})
-
-    def _with_text(self, inputs: Sequence[Any]) -> list[Any]:
-        """Turn bytes into text: ONNX Runtime would take what ``str`` makes of them."""
-        return [_text(one) if at in self._strings else one for at, one in enumerate(inputs)]
 
     def _run_bound(
         self, inputs: Sequence[Any], buffers: Sequence[Any], options: Any
@@ -249,12 +244,6 @@ class _Bound:
         on_device = self._open.pop(name)
         self.allocate(name, on_device=on_device)
         return OrtArray(made, dtype) if on_device else as_array(made, dtype)
-
-
-def _quickest_run(session: Any) -> Callable[..., list[Any]]:
-    """Return the compiled ``run`` below the Python one, whose checks the bind has made already."""
-    run: Callable[..., list[Any]] = getattr(getattr(session, "_sess", None), "run", session.run)
-    return run
 
 
 def _rounds(summed: Any) -> bool:

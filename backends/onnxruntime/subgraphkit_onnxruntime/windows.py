@@ -1,0 +1,54 @@
+"""Windows that ONNX Runtime lets slide otherwise than ONNX says."""
+
+import re
+from operator import ge
+from typing import Final
+
+from subgraphkit.backend import RegionFallback
+from subgraphkit.ir import Node
+
+POOLS: Final = ("AveragePool", "LpPool", "MaxPool")
+_GLIDING: Final = re.compile("Conv|Pool|Resize")
+_PLANE: Final = 2
+
+
+def window_problem(node: Node) -> str:
+    """Return what ONNX Runtime does otherwise with what slides; empty if it does nothing."""
+    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
+    taps = node.attribute("kernel_shape", None) or filters[_PLANE:]
+    pairs = zip(node.attribute("strides", None) or (), taps, strict=False)
+    spare = 0 if "Pool" in node.op_type else 1  # a step between windows of Conv is cut at the end
+    goes_far = any(not isinstance(count, int) or step > count + spare for step, count in pairs)
+    dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
+    if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        return "padding to the same size is wrong with dilations or steps beyond a window"
+    emptied = RegionFallback.emptied_by(node) if not spare and makes_an_element(node) else None
+    maker = node.producer(0) if emptied else None
+    while maker and maker != emptied and not _GLIDING.search(maker.op_type):
+        maker = maker.producer(0)
+    if maker and maker == emptied:
+        return f"of less than a window, which {maker.op_type} may leave, it makes an element"
+    summed = filters[1:] if node.op_type in {"ConvInteger", "QLinearConv"} else ()
+    if not all(isinstance(size, int) and size for size in summed):
+        return "sums of nothing are left unwritten"
+    if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
+        return "a window larger than what it slides over is an error, or makes an element"
+    return ""
+
+
+def makes_an_element(node: Node) -> bool:
+    """Say whether a pool makes an element of less than a window: its steps go on before 0."""
+    pads, steps = (node.attribute(name, None) or (0,) for name in ("pads", "strides"))
+    return max(steps) > 1 and max(node.attributes["kernel_shape"]) > 1 + 2 * min(pads)
+
+
+def stated_size(node: Node) -> str:
+    """Return what it does otherwise with the size of a transposed convolution."""
+    stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[_PLANE:]
+    is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
+    is_less = any(isinstance(it, int) and new < it for new, it in zip(stated, sizes, strict=False))
+    added = node.attribute("output_padding", None) or ()
+    if is_less or (is_same and any(added)):
+        return "of what it makes it tells another size, and takes no buffers of the right one"
+    is_long = any(map(ge, added, node.attribute("strides", None) or (1,) * len(added)))
+    return "a run fails if output_padding is no less than the strides" if is_long else ""
