@@ -122,9 +122,8 @@ def dropout(site: Site) -> Made:
         return reference_kernel(site)
     if site.output_count == 1:
         return Same()
-    # before version 10 the mask has the type of the data
-    mask_dtype = site.output_dtype(1) or np.dtype(np.bool_)
-    return lambda x, *_: (x, np.ones(x.shape, dtype=mask_dtype))
+    is_typed = site.opset < 10  # noqa: PLR2004 (an opset: before it, a mask has the data's type)
+    return lambda x, *_: (x, np.ones(x.shape, x.dtype if is_typed else np.bool_))
 
 
 def _generator(site: Site) -> "Callable[[], np.random.Generator]":

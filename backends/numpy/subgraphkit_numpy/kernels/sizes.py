@@ -229,10 +229,7 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     **dict.fromkeys((*BROADCASTING, "PRelu"), _broadcast),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool", "QLinearAveragePool"), _windows),
     **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "FusedConv", "QLinearConv"), _conv_shape),
-    **dict.fromkeys(
-        ("QLinearAdd", "QLinearMul"),
-        lambda _, values: np.broadcast_shapes(values[0].shape, values[3].shape),
-    ),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), lambda site, v: _broadcast(site, v[:4:3])),
     "ArrayFeatureExtractor": lambda _, values: (*values[0].shape[:-1], values[1].size),
     "CausalConvWithState": _depthwise,
     **dict.fromkeys(("Concat", "QLinearConcat"), _concat),
@@ -252,9 +249,7 @@ GROWING: Final[Mapping[str, Sizer]] = {
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _stated_shape),
     **dict.fromkeys(("ConstantOfShape", "RandomNormal", "RandomUniform"), _stated_shape),
     "AffineGrid": _affine_grid,
-    "CenterCropPad": lambda site, values: _with_sizes(
-        values[0], site.ints("axes"), _ints(values[1])
-    ),
+    "CenterCropPad": lambda site, v: _with_sizes(v[0], site.ints("axes"), _ints(v[1])),
     "Col2Im": _col2im,
     "DFT": _dft,
     "Expand": _expand,
@@ -265,11 +260,10 @@ GROWING: Final[Mapping[str, Sizer]] = {
     "OneHot": lambda _, values: (*values[0].shape, *_ints(values[1])[:1]),
     "Pad": _pad,
     "Range": range_shape,
-    "Resize": _resize,
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
     "STFT": _stft,
     "Tile": _tile,
     "TopK": _top_k,
-    "Upsample": _resize,
 }
 """Operators of the default domain whose output size is set by values, and how large it is."""
 
