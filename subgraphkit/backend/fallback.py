@@ -12,7 +12,7 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import Dim, TensorType
 
 _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
-_WINDOWS: Final = _POOLS | {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}
+_WINDOWS: Final = _POOLS | {"Conv", "ConvInteger", "ConvTranspose", "If", "QLinearConv"}
 _MOVING: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 """Behind them another axis may be short of what a window needs."""
 _MOST_AXES: Final = 3
@@ -84,9 +84,8 @@ class RegionFallback:
         Of nothing, and of less than a window, ONNX says what comes out, and many libraries do not.
         """
         sizes = [one.size for one in inputs if hasattr(one, "size")]
-        if 0 in sizes:
-            return self.has_open()
-        return sum(sizes) <= _FEW and self.has_open(_WINDOWS | _EMPTYING)
+        is_few = 0 in sizes or sum(sizes) <= _FEW
+        return is_few and self.has_open(None if 0 in sizes else _WINDOWS | _EMPTYING)
 
     def has_open(self, op_types: Collection[str] | None = None) -> bool:
         """Say whether an input of an operator, of these or of any, has an open size."""
@@ -175,7 +174,7 @@ def _is_open(node: Node) -> bool:
         axes = node.attribute("axes", node.constant(1))
         if axes is not None and len(axes):
             return not all(isinstance(shape[axis], int) for axis in axes)
-    return any(_open_sizes(node, place) for place in range(len(node.inputs)))
+    return bool(node.bodies) or any(_open_sizes(node, at) for at in range(len(node.inputs)))
 
 
 def _open_sizes(node: Node, place: int) -> set[Dim]:

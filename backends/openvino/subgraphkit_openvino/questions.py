@@ -108,8 +108,8 @@ class Questions:
             model = import_model(written, partially=True)
             ports = _take_ports(model, written.proto.graph, kept)
             layers = _layers(model, ports, self._graph, nodes)
-            stuck = [node for node in nodes if any(map(_is_placeholder, layers[node]))]
-            stuck += [node for node in nodes if not layers[node]]
+            kinds = {node: [op.get_type_name() for op in layers[node]] for node in nodes}
+            stuck = [n for n in nodes if not kinds[n] or "NotSupportedONNXNode" in kinds[n]]
             runs = self._query(model) if self._asks and not stuck else {}
         except IgnoredInputsError as error:
             found = self._ignoring(nodes, error) or self._each_alone(nodes)
@@ -262,10 +262,6 @@ def _behind(ports: Iterable[Any], made: Collection[Any], own: Collection[Any]) -
 
 def _place(port: Any) -> tuple[str, int]:
     return port.get_node().get_name(), port.get_index()
-
-
-def _is_placeholder(op: Any) -> bool:
-    return bool(op.get_type_name() == "NotSupportedONNXNode")
 
 
 def _contradiction(port: Any, graph: BoundGraph, value: str) -> str:

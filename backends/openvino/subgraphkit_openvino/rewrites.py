@@ -332,11 +332,9 @@ def _open_rank(value: Any) -> int:
 def keep_above_nothing(model: Any) -> None:
     """Turn what OpenVINO's SoftPlus makes below 0, of which NaN may come; Tanh is joined to it."""
     for op in _operations(model):
-        ends, readers = (
-            op.output(0).get_target_inputs(),
-            {it.get_type_name() for it in _readers(op)},
-        )
+        readers = {it.get_type_name() for it in _readers(op)}
         if op.get_type_name() == "SoftPlus" and readers != {"Tanh"}:
+            ends = op.output(0).get_target_inputs()
             above = library.runtime().opset13.absolute(op).output(0)
             for end in ends:
                 end.replace_source_output(above)

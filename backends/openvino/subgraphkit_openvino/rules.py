@@ -214,17 +214,14 @@ def _split(node: Node) -> str:
     return "" if isinstance(length, int) else "a length that may not be divided evenly"
 
 
-def _has_several(node: Node) -> bool:
-    return len(node.outputs) > 1 or node.op_type in {"ArgMax", "ArgMin"}  # to OpenVINO a TopK
-
-
 def _cast(node: Node) -> str:
     made, maker, before = node.graph.dtype(node.outputs[0]), node.producer(0), _cast_before(node)
     if made is DataType.BFLOAT16 and node.dtype(0) is not made and not rounds_to_bfloat16():
         return "a cast to bfloat16, which OpenVINO does not round to the nearest here"
     while maker is not None and maker.op_type in {"Identity", "Transpose"}:
         maker = maker.producer(0)
-    if made is DataType.BOOL and maker is not None and _has_several(maker):
+    is_arg = maker is not None and maker.op_type in {"ArgMax", "ArgMin"}  # to OpenVINO a TopK
+    if made is DataType.BOOL and maker is not None and (is_arg or len(maker.outputs) > 1):
         return "a cast to bool of one of several results, which OpenVINO does not compile"
     rounds = before is not None and before.dtype(0) not in {*_HALVES, DataType.BOOL}
     if not rounds or node.dtype(0) not in _HALVES:
@@ -272,7 +269,9 @@ def _mod(node: Node) -> str:
 
 def _fed_axes(node: Node) -> str:
     is_fed = node.is_constant(0) and len(node.inputs) > 1 and not node.is_constant(1)
-    return "a constant and axes known only at a run, with which OpenVINO fails" if is_fed else ""
+    return (
+        "a constant and axes or sizes known at a run, with which OpenVINO fails" if is_fed else ""
+    )
 
 
 def _norm(node: Node) -> str:
@@ -321,6 +320,7 @@ _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
 
 
+_LOST: Final = "stored regions of a stored picture, whose shape OpenVINO loses"
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **USES,
     "Attention": _attention,
@@ -332,6 +332,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
     **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),
     "MatMul": lambda node: _mat_mul(node) or USES["MatMul"](node),
+    "MaxRoiPool": lambda n: _LOST if all(map(n.is_constant, (0, 1))) else USES["MaxRoiPool"](n),
     "Mod": lambda node: _mod(node) or USES["Mod"](node),
     "NonZero": _non_zero,
     "OneHot": lambda node: "" if node.opset >= _WRAPPING else "indices that may be below 0",
@@ -339,6 +340,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "QuantizeLinear": _quantize,
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
     **dict.fromkeys(("Resize", "Upsample"), resize_problem),
+    "Reshape": lambda node: _fed_axes(node) or USES["Reshape"](node),
     "Slice": lambda node: _slice(node) or USES["Slice"](node),
     "SpaceToDepth": lambda n: "mode CRD, never read" if n.attribute("mode", "") == "CRD" else "",
     "Split": _split,
