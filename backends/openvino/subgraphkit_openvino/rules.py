@@ -103,7 +103,7 @@ def _types(node: Node) -> Refusal | None:
 
 def _empty(node: Node) -> Refusal | None:
     """Refuse tensors without elements; maxima over none are wrong, and nothing is gained."""
-    read = {"Concat": 0, "Einsum": len(node.inputs)}.get(node.op_type, 1)
+    read = {"Concat": 0, "Einsum": len(node.inputs), "Gemm": 2, "MatMul": 2}.get(node.op_type, 1)
     data = (*node.inputs[:read], *node.outputs)
     is_empty = any(0 in (node.graph.shape(name) or ()) for name in data if name)
     return Refusal("shape", "tensors without elements are left to others") if is_empty else None
@@ -320,6 +320,8 @@ _STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
 
 
+_CHOSEN: Final = "a condition that chooses itself, which OpenVINO does not compile"
+_OF_ONE: Final = "a mask of a single number, which OpenVINO does not compile"
 _LOST: Final = "stored regions of a stored picture, whose shape OpenVINO loses"
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **USES,
@@ -327,6 +329,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), pool_problem),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Clip": _clip,
+    "Dropout": lambda n: _OF_ONE if n.shape(0) == () and len(n.outputs) > 1 else "",
     "Einsum": dots_problem,
     "GroupNormalization": _group_normalization,
     "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
@@ -347,6 +350,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Squeeze": _fed_axes,
     "TopK": _top_k,
     "Unique": _unique,
+    "Where": lambda n: _CHOSEN if n.inputs[0] in n.inputs[1:] else "",
     "com.microsoft::FusedGemm": lambda node: _fused_gemm(node) or USES["Gemm"](node),
 }
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

@@ -92,18 +92,17 @@ def _turned_columns(node: Node) -> str:
     return told if any(row[-1:] > (1,) for row in rows) else ""
 
 
-def _is_stored(node: Node, place: int) -> bool:
-    """Say whether an input is stored, or made step by step of what is."""
-    while not node.is_constant(place) and (maker := node.producer(place)) and maker.inputs:
-        node, place = maker, 0
-    return node.is_constant(place)
+def _is_stored(node: Node, place: int, steps: int = 8) -> bool:
+    """Say whether an input is stored, or made in a few steps of what is, and of nothing else."""
+    maker = node.producer(place) if steps and not node.is_constant(place) else None
+    if maker is None or not maker.inputs:
+        return node.is_constant(place)
+    return all(_is_stored(maker, at, steps - 1) for at, name in enumerate(maker.inputs) if name)
 
 
-def _fed_bias(node: Node) -> str:
-    if len(node.inputs) <= _SUMMAND or node.is_constant(_SUMMAND) or not node.inputs[_SUMMAND]:
-        return ""
-    told = "a fed bias of what is stored, which OpenVINO adds to the last result"
-    return told if _is_stored(node, 0) and _is_stored(node, 1) else ""
+def _stored_product(node: Node) -> str:
+    told = "a product of what is stored, to which OpenVINO joins what follows once for all runs"
+    return told if _is_stored(node, 1) and _is_stored(node, 0) else ""
 
 
 def _behind_state(node: Node) -> str:
@@ -370,12 +369,12 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
     "Compress": _compress,
     "Concat": _turned_halves,
-    "Conv": lambda n: _conv(n) or far_window(n) or _padded_point(n) or _fed_bias(n),
+    "Conv": lambda n: _conv(n) or far_window(n) or _padded_point(n) or _stored_product(n),
     "ConvInteger": lambda n: _conv(n) or far_window(n) or _padded_point(n),
-    "ConvTranspose": lambda node: _conv_transpose(node) or _fed_bias(node),
+    "ConvTranspose": lambda node: _conv_transpose(node) or _stored_product(node),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
-    "Gemm": lambda node: _gemm(node) or other_steps(node) or _fed_bias(node),
+    "Gemm": lambda node: _gemm(node) or other_steps(node) or _stored_product(node),
     "GlobalMaxPool": _quantised_maxima,
     "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
     "IsInf": lambda n: "" if n.shape(0) == () or is_fixed(n) else "open sizes, where it finds none",
@@ -383,7 +382,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
     "Gather": other_steps,
-    "MatMul": lambda node: _turned_columns(node) or other_steps(node),
+    "MatMul": lambda n: _turned_columns(n) or other_steps(n) or _stored_product(n),
     "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
     **dict.fromkeys(_RECURRENT, _recurrent),
     "Pad": _pad,

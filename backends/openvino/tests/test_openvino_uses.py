@@ -85,7 +85,7 @@ from subgraphkit.errors import SubgraphkitWarning
         (
             "(float[1] b) => (y) <float[1,1] w={3}> {x=Neg(w) z=Abs(x) y=Gemm(z,w,b)}",
             18,
-            "a fed bias of",
+            "a product of",
         ),
         ("(float[2,2] x) => (y) <int64[2] s={2,3}> { y=Resize(x,,,s) }", 18, "channels that may"),
         ("(float[1,1,1] x) => (y) <float[1,1,1] w = {2}> { y = MatMul(x, w) }", 7, "one by one"),
