@@ -12,15 +12,15 @@ from types import MappingProxyType
 
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.configuration.selection import parse_selection
-from subgraphkit.errors import ConfigError
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.errors import ConfigError, InvalidModelError
+from subgraphkit.ir import Initializer, Node, Subgraph
 from subgraphkit.partitioning.algorithms.quotient import CyclicGroupsError
 from subgraphkit.partitioning.claiming.ask import CheckedProperty
 from subgraphkit.partitioning.claiming.claim import Passes, claim_all, finish_all
 from subgraphkit.partitioning.claiming.graph import PartitionState, Region
-from subgraphkit.partitioning.claims import Claim, choose_claimants
+from subgraphkit.partitioning.claims import Claim, choose_again, choose_claimants
 from subgraphkit.partitioning.constraints import kept_away
-from subgraphkit.partitioning.division import require_all_claimed
+from subgraphkit.partitioning.division import claim_regions, require_all_claimed
 from subgraphkit.partitioning.outcome.partitioning_data import (
     Cut,
     PartitioningData,
@@ -78,6 +78,29 @@ def _require_accepted(state: PartitionState, made: Sequence[Cut]) -> None:
         if answer is not None:
             problem = f"backend {subgraph.backend!r} refuses subgraph {subgraph.id!r}: {answer}"
             raise ConfigError("SGK123", problem)
+
+
+def explain_refused(partitioning: PartitioningT, constants: Mapping[str, Initializer]) -> str:
+    """Say which node its backend would refuse if constants were others, and why; empty if none.
+
+    Nothing is known of a graph that properties from outside divided.
+    """
+    before = partitioning.passes.claims
+    graph = replace(partitioning.graph, constants={**partitioning.graph.constants, **constants})
+    claims = choose_again(graph, before)
+    if [one.property_name for one in claims] != [one.property_name for one in before]:
+        return ""
+    try:
+        columns = claim_regions(graph, claims, partitioning.constraints)[1].columns
+    except InvalidModelError:  # a bundle leaves out weights that only its engines hold
+        return ""
+    for subgraph, at in zip(partitioning.subgraphs, partitioning.claimed_by, strict=True):
+        if (column := columns[at]) is None:
+            continue
+        for node in subgraph.nodes:
+            if (refusal := column.of(node)) is not None:
+                return f"{subgraph.backend} refuses node {Node(graph, node).label}: {refusal}"
+    return ""
 
 
 def merge_subgraphs(partitioning: PartitioningT, ids: Sequence[str]) -> PartitioningT:

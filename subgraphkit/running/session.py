@@ -230,7 +230,7 @@ class Session(Answering):
 
         Raises:
             WeightUpdateError: A name, dtype or shape does not fit, or a subgraph cannot take the
-                new weights (SGK133).
+                new weights (SGK133). Or its backend would not take a node with them (SGK133).
         """
 
         def update() -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from subgraphkit.compiling import close_all, compile_subgraph
 from subgraphkit.errors import InvalidModelError, WeightUpdateError, text_of
 from subgraphkit.ir import Initializer
 from subgraphkit.logs import logger_of
+from subgraphkit.partitioning.regrouping import explain_refused
 from subgraphkit.planning import Plan, Step
 
 _logger = logger_of("run")
@@ -67,6 +68,7 @@ class Weights:
         renewed = {name: self._renewed_weight(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
         renewed |= self._graph.refolded(renewed, {**self.current, **renewed})
+        self._require_taken(plan, renewed)
         before = self.current, self.versions
         touched: list[_Touched] = []
         try:
@@ -89,6 +91,7 @@ class Weights:
         """
         renewed = {name: stored for name, stored in self.current.items() if stored.version}
         touched: list[_Touched] = []
+        self._require_taken(plan, renewed)
         try:
             return _hand_out(plan, renewed, touched)[0]
         except BaseException:
@@ -132,11 +135,19 @@ class Weights:
         try:
             types = self._graph.inferred(constants=replaced).types
         except InvalidModelError as error:
-            raise _decides_shapes(renewed, error.message) from error
+            raise _decides(renewed, error.message) from error
         for value, type_ in self._graph.types.items():
             if types.get(value) != type_:
                 why = f"value {value!r} would be {types.get(value)} instead of {type_}"
-                raise _decides_shapes(renewed, why)
+                raise _decides(renewed, why)
+
+    def _require_taken(self, plan: Plan, renewed: Mapping[str, Initializer]) -> None:
+        """Refuse numbers with which a backend would not take a node: it would compute it wrong."""
+        for one in renewed.values():
+            if _may_decide_shapes(one) or one.type.dtype.numpy.kind in "iu":
+                if why := explain_refused(plan.partitioning, {**self.current, **renewed}):
+                    raise _decides(renewed, why)
+                return
 
     def _renewed_weight(self, name: str, array: _Array) -> Initializer:
         stored = self.current[name]
@@ -158,9 +169,10 @@ def _may_decide_shapes(stored: Initializer) -> bool:
     return (stored.type.nbytes or 0) <= _LARGEST_THAT_DECIDES
 
 
-def _decides_shapes(renewed: Mapping[str, Initializer], why: str) -> WeightUpdateError:
+def _decides(renewed: Mapping[str, Initializer], why: str) -> WeightUpdateError:
+    names = ", ".join(map(repr, renewed))
     return _weights_refused(
-        f"the new values of {', '.join(map(repr, renewed))} would change shapes or branches: {why}",
+        f"the new values of {names} would change what was decided at bind: {why}",
         hint="The session is made for what was known at bind; store the value in the model and "
         "make a new session.",
     )

@@ -155,11 +155,20 @@ def test_a_constant_that_decides_a_shape_cannot_be_replaced(stored):
     g (float[2, 6] x) => (int64[2] s, y) <int64[2] shp = {{3, 4}}> {{ {stored} s = Shape(y) }}"""
     session = sk.InferenceSession(parsed(text), "numpy")
     name = "shp2" if "shp2" in stored else "shp"
-    with pytest.raises(WeightUpdateError, match="would change shapes"):
+    with pytest.raises(WeightUpdateError, match="would change what was decided"):
         session.update_weights({name: np.array([6, 2])})
     feeds = {"x": np.ones((2, 6), np.float32)}
     assert session.run(None, feeds)[0].tolist() == [3, 4]
     assert session.update_weights({name: np.array([3, 4])})
+
+
+def test_numbers_with_which_a_backend_would_not_take_a_node_are_refused():
+    text = "g (float[2] x) => (float[2] y) <float e = {2}> { y = Pow(x, e) }"
+    squares = claiming({"Pow": lambda node: node.graph.constants["e"].array() == 2})
+    session = sk.InferenceSession(parsed(text), [squares])
+    with pytest.raises(WeightUpdateError, match="fake refuses node #0 Pow"):
+        session.update_weights({"e": np.float32(3)})
+    assert session.run(None, {"x": np.array([2, 3], np.float32)})[0].tolist() == [4, 9]
 
 
 FORK = """
