@@ -45,8 +45,7 @@ def install(folder: Path, steps: Sequence[Sequence[str]]) -> str:
     """Carry out the steps that make an environment; return why that cannot be, or nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     for step in steps:
-        problem = failure(step, folder / "install.log", INSTALLING_SECONDS)
-        if problem:
+        if problem := failure(step, folder / "install.log", INSTALLING_SECONDS):
             return problem
     return ""
 

@@ -215,8 +215,7 @@ def _serve(address: str) -> _Job | None:
     while True:
         for key, _ in waiting.select():
             if key.data is None:
-                job = _accepted(listening, waiting)
-                if job is not None:
+                if (job := _accepted(listening, waiting)) is not None:
                     return job
             else:
                 _followed(key, waiting)
@@ -283,8 +282,7 @@ def _main() -> None:
         with contextlib.suppress(ImportError):  # not everybody installs every backend
             importlib.import_module(name)
     gc.freeze()  # what is here stays, and no fork copies it by looking at it
-    job = _serve(address)
-    if job is not None:
+    if (job := _serve(address)) is not None:
         job.become()
         job.run()
 

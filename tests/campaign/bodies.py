@@ -144,8 +144,7 @@ def _pairs(d: Draw, names: Sequence[str]) -> list[tuple[Any, Any]]:
 @recipe("Loop")
 def _loop(d: Draw) -> None:
     trips = d.pick(0, 1, 2, 3, 3)
-    counted = d.chance(0.8)
-    if counted:
+    if counted := d.chance(0.8):
         d.integers(d.pick(trips, [trips]) if d.chance(0.1) else trips)
     else:
         d.skip()

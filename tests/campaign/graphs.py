@@ -64,8 +64,7 @@ class Graphs(Mutants):
         if not expected:
             return None
         results = models.read_values(Path(answers).read_text())
-        found = judges.differs(results, expected)
-        if found is None:
+        if (found := judges.differs(results, expected)) is None:
             return Outcome("ran", "judged")
         model = onnx.load_from_string(models.model_of(case))
         operators, tried = _operators(model), Path(answers).name.partition("-")[0]

@@ -17,8 +17,7 @@ def _on(gpu: Gpu, **given: Any) -> None:
     trt = SimpleNamespace(__version__="1.7.1", ComputeCapability=SimpleNamespace(**members))
     capabilities = Capabilities.of(trt, "tensorrt_rtx")
     library = Library(FLAVOURS["tensorrt_rtx"], trt, capabilities, object())
-    problem = device_problem(library, gpu, Options(**given))
-    if problem is not None:
+    if (problem := device_problem(library, gpu, Options(**given))) is not None:
         raise problem
 
 

@@ -78,8 +78,7 @@ def write_programs(folder: Path) -> list[Path]:
     """Write what people write into a folder; return all files to check, examples included."""
     made = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        code = python_of(page)
-        if code:
+        if code := python_of(page):
             name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
             made.append(folder / f"page_{name}.py")
             made[-1].write_text(code, encoding="utf-8")

@@ -62,8 +62,7 @@ def try_pythons(only: Sequence[str], named: Iterable[str]) -> Iterator[Line]:
 def try_lowest(named: Iterable[str]) -> Iterator[Line]:
     """Run the choice on the oldest Python, with the oldest dependencies that are allowed."""
     version = claimed_pythons()[0]
-    python = interpreters(named).get(version)
-    if python is None:
+    if (python := interpreters(named).get(version)) is None:
         yield Line(version, "all", "left out: there is no such Python on this machine")
         return
     folder = ENVIRONMENTS / "lowest"

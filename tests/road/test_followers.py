@@ -106,8 +106,7 @@ def fitting_followers(type_):
     if type_.dtype is not DataType.FLOAT:
         return tuple(found)
     found += [Follower("Exp"), Follower("Add", twice=True), Follower("Mul", twice=True)]
-    dims = [dim if isinstance(dim, int) else 1 for dim in shape or ()]
-    if dims:
+    if dims := [dim if isinstance(dim, int) else 1 for dim in shape or ()]:
         found += [Follower("Softmax"), Follower("MatMul", np.ones((dims[-1], 2), np.float32))]
     if len(dims) > 2 and dims[1]:
         ones = (1,) * (len(dims) - 2)

@@ -69,8 +69,7 @@ def carried_out(name: str, job: Job) -> str:
     if not files:
         return f"FAILED, there is no {' or '.join(job.tests)}"
     folder = ENVIRONMENTS / name
-    problem = install(folder, job)
-    if problem:
+    if problem := install(folder, job):
         return f"skipped: {name} cannot be installed here: {problem}"
     return outcome_of(folder, files, job.seconds)
 

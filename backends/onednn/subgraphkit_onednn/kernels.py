@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, dropwhile, pairwise
 from operator import mul
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ _NAMES: Final = """
 abs clamp elu exp gelu hard_sigmoid hard_swish leaky_relu relu round sigmoid sqrt square tanh
 """
 _UNARY: Final = frozenset(_NAMES.split())
+_CONVOLUTIONS: Final = frozenset({"convolution", "conv_transpose"})
 _RELU: Final = 0x20
 """Stands for all of them: kernels take any or none."""
 
@@ -74,7 +75,7 @@ class FusedKernels:
         elif first.kind in _BINARY:
             kind, given = "binary", [_BINARY[first.kind], *map(described, first.inputs)]
         else:
-            return True
+            return _is_fused_well(chain)
         given += [described(made), self._attributes(chain, last)]
         pointers = [one.pointer if isinstance(one, Handle) else one for one in given]
         maker, name = f"dnnl_{kind}_primitive_desc_create", ctypes.c_char_p()
@@ -93,8 +94,7 @@ class FusedKernels:
         given: tuple[Any, ...]
         after, sums = Handle(self._library, "post_ops"), 0
         for before, operation in pairwise(chain):
-            others = [one for one in operation.inputs if one is not before.outputs[0]]
-            other = others[0] if others else before.outputs[0]
+            other = _other_operand(before, operation)
             if operation.kind in _UNARY:
                 given, kind = (_RELU, 0.0, 0.0), "eltwise"
             elif operation.kind == "add" and other.dims == chain[0].outputs[0].dims and not sums:
@@ -124,6 +124,28 @@ class FusedKernels:
         facts = len(dims), many(*dims), DATA_TYPES[tensor.dtype], many(*strides)
         maker = "dnnl_memory_desc_create_with_strides"
         return Handle(self._library, "memory_desc", *facts, maker=maker)
+
+
+def _is_fused_well(chain: Sequence[DraftOperation]) -> bool:
+    """Say whether there is more than the reference kernel, of an operation that is not asked about.
+
+    A convolution takes one sum with a tensor of its size, and other operands only if they are
+    broadcast. A function of one element takes no operand behind it, but for x * sigmoid(x).
+    """
+    if chain[0].kind in _CONVOLUTIONS:
+        dims = chain[0].outputs[0].dims
+        steps = [(one.kind, _other_operand(before, one).dims) for before, one in pairwise(chain)]
+        return [kind for kind, size in steps if kind in _BINARY and size == dims] in ([], ["add"])
+    behind = list(dropwhile(lambda one: one.kind not in _UNARY, chain))
+    if [one.kind for one in behind[:2]] == ["sigmoid", "multiply"]:
+        behind = behind[2 * (behind[0].inputs[0] in behind[1].inputs) :]
+    return not any(one.kind in _BINARY for one in behind)
+
+
+def _other_operand(before: DraftOperation, operation: DraftOperation) -> DraftTensor:
+    """Return what an operation reads beside the result of the one before it."""
+    others = [one for one in operation.inputs if one is not before.outputs[0]]
+    return others[0] if others else before.outputs[0]
 
 
 def _following(

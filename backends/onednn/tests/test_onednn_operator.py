@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx.backend.test.runner import Runner
 
 import subgraphkit as sk
@@ -184,11 +184,36 @@ def fused_net():
     return make_model(nodes, inputs, ["layer", "y"], constants)
 
 
+JOINED = [
+    "a = Conv<pads=[1,1,1,1]>(x, w) y = Sub(a, z)",
+    "a = Conv<pads=[1,1,1,1]>(x, w) b = Add(a, z) y = Add(b, x)",
+    "a = Conv<pads=[1,1,1,1]>(x, w) b = Sigmoid(a) c = Mul(a, b) y = Mul(c, z)",
+    "a = Relu(x) y = Add(a, z)",
+    "a = Sigmoid(x) b = Mul(x, a) y = Add(b, z)",
+    "a = ReduceMean<axes=[3]>(x) b = Div(x, a) y = Add(b, z)",
+]
+
+
+def joined_net(body):
+    text = f"g (float[2,8,6,5] x, float[2,8,6,5] z) => (float[2,8,6,5] y) {{ {body} }}"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 17]> {text}')
+    model.graph.initializer.append(numpy_helper.from_array(picture(1, 8, 8, 3, 3), "w"))
+    return model
+
+
+@pytest.mark.parametrize("body", JOINED)
+def test_what_is_joined_or_broadcast_is_right(body):
+    x, z = np.abs(picture(3, 2, 8, 6, 5)), picture(4, 2, 8, 6, 5)
+    (y,) = compile_model(joined_net(body)).run([x, z])
+    np.testing.assert_allclose(y, expected(joined_net(body), x=x, z=z)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_what_is_fused_has_more_than_the_reference_kernel():
     code = (
         "from backends.onednn.tests.onednn_road import compile_model\n"
-        "from backends.onednn.tests.test_onednn_operator import fused_net\n"
-        "print(*compile_model(fused_net()).info()['partitions'], sep='\\n')\n"
+        "from backends.onednn.tests.test_onednn_operator import JOINED, fused_net, joined_net\n"
+        "for net in (fused_net(), *map(joined_net, JOINED)):\n"
+        "    print(*compile_model(net).info()['partitions'], sep='\\n')\n"
     )
     found = run_child(
         [sys.executable, "-c", code], env={"ONEDNN_VERBOSE": "2", "PYTHONPATH": ".", "PATH": ""}

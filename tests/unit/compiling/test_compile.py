@@ -35,8 +35,7 @@ def refusing(*nodes):
     """A maker of operators that gives back the nodes, where they are in the subgraph."""
 
     def make(subgraph, _=None):
-        mine = tuple(node for node in nodes if node in subgraph.nodes)
-        if mine:
+        if mine := tuple(node for node in nodes if node in subgraph.nodes):
             raise sk.Unsupported("too hard", nodes=mine)
         return ReferenceOperator(subgraph)
 

@@ -165,8 +165,7 @@ def test_a_forked_child_that_leaves_the_block_frees_nothing(tmp_path):
     told: list[str] = []
     child = 1
     with locked(tmp_path / "a.lock", 5):
-        child = os.fork()
-        if child:
+        if child := os.fork():
             assert os.waitpid(child, 0)[1] == 0
             with locked(tmp_path / "a.lock", 0, lambda: told.append("still held")):
                 pass

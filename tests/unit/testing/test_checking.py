@@ -134,8 +134,7 @@ def _grandchildren_of(pid):
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         children = _children_of(pid)
-        others = [other for one in children for other in _children_of(one)]
-        if others:
+        if others := [other for one in children for other in _children_of(one)]:
             return [*children, *others]
         time.sleep(0.05)
     return []

@@ -1,7 +1,9 @@
 """Operators that look at one element at a time, broadcast operands, or reduce."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -111,8 +113,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
     whole = draft.value(single_output(node))
     if node.op_type == "Add" and folded_into_product(draft, node, whole):
         return
-    y = _without_last_ones(draft, node, whole)
-    a, b = (_operand(draft, node, place, whole, len(y.dims)) for place in (0, 1))
+    y, (a, b) = _laid_out(draft, node, whole)
     draft.stand_for(node.outputs[0], draft.add(_BINARY[node.op_type], [a, b], y))
 
 
@@ -120,9 +121,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
 def variadic(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of any number of operands, two at a time."""
     whole = draft.value(single_output(node))
-    y = _without_last_ones(draft, node, whole)
-    places = range(len(node.inputs))
-    operands = [_operand(draft, node, place, whole, len(y.dims)) for place in places]
+    y, operands = _laid_out(draft, node, whole)
     kind, is_mean = _FOLDED[node.op_type], node.op_type == "Mean"
     total = operands[0]
     for place, operand in enumerate(operands[1:], 2):
@@ -164,28 +163,45 @@ def prelu(draft: GraphDraft, node: Node) -> None:
     draft.add("prelu", [x, slope], y, data_format="NCX", per_channel_broadcast=False)
 
 
-def _without_last_ones(draft: GraphDraft, node: Node, y: DraftTensor) -> DraftTensor:
-    """Return the result without its last axes of length one, if oneDNN may misread an operand.
+def _laid_out(
+    draft: GraphDraft, node: Node, y: DraftTensor
+) -> tuple[DraftTensor, list[DraftTensor]]:
+    """Return the result and the operands, all with the same axes.
 
-    Where such axes follow, it takes an operand of one number per channel for another when it
-    computes it in one kernel with an operation before (seen with oneDNN 3.2).
+    Where axes of length one are the last, oneDNN takes an operand of one number per channel for
+    another when it computes it in one kernel with an operation before (seen with oneDNN 3.2). They
+    are left out. Where it has a reference kernel alone, neighbours that are broadcast alike are
+    one axis.
     """
-    rank = len(y.dims)
-    while rank > 1 and y.dims[rank - 1] == 1:
-        rank -= 1
-    sizes = [math.prod(draft.value(name).dims) for name in node.inputs]
-    is_broadcast = any(1 < size < math.prod(y.dims) for size in sizes)
-    return draft.like(y, y.dims[:rank]) if is_broadcast and rank < len(y.dims) else y
-
-
-def _operand(draft: GraphDraft, node: Node, place: int, y: DraftTensor, rank: int) -> DraftTensor:
-    """Return an operand with as many axes as the result, of which the first ``rank`` count."""
     old = node.opset < _FIRST_BROADCASTING and node.attribute("broadcast", 0)
     require(not old, "opset", "broadcasting along an axis, as before opset 7")
-    name = node.inputs[place]
-    tensor = draft.value(name)
-    aligned = (1,) * (len(y.dims) - len(tensor.dims)) + tensor.dims
-    return draft.view(name, aligned[:rank])
+    given, rank = [draft.value(name).dims for name in node.inputs], len(y.dims)
+    aligned = [(1,) * (rank - len(dims)) + dims for dims in given]
+    axes = list(range(rank))
+    if any(1 < math.prod(dims) < math.prod(y.dims) for dims in given):
+        while len(axes) > 1 and y.dims[axes[-1]] == 1:
+            axes.pop()
+    fits = [["BF"[dims[axis] == y.dims[axis]] for dims in aligned] for axis in axes]
+    groups = [[axis] for axis in axes]
+    if not _is_quick(fits):
+        groups = [list(alike) for _, alike in groupby(axes, fits.__getitem__)]
+        told = "oneDNN broadcasts along such axes in a slow reference kernel alone"
+        require(_is_quick([fits[group[0]] for group in groups]), "shape", told)
+    sizes = [
+        tuple(math.prod(dims[i] for i in one) for one in groups) for dims in (y.dims, *aligned)
+    ]
+    made = y if sizes[0] == y.dims else draft.like(y, sizes[0])
+    return made, [draft.view(name, dims) for name, dims in zip(node.inputs, sizes[1:], strict=True)]
+
+
+_QUICK: Final = re.compile("..?|B*F*|FB+F+|.FB+")
+"""Axes of an operand, full or broadcast, for which oneDNN has more than its reference kernel."""
+
+
+def _is_quick(fits: Sequence[Sequence[str]]) -> bool:
+    """Say whether an operand is full and kernels read the others; ``fits`` is by axis."""
+    operands = list(map("".join, zip(*fits, strict=True)))
+    return any("B" not in one for one in operands) and all(map(_QUICK.fullmatch, operands))
 
 
 # ReduceMax and ReduceMin are not here: oneDNN's lose NaN, by which masked rows are recognised. For
