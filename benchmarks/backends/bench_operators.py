@@ -6,7 +6,8 @@ Every class has a model that consists of it, measured by ``subgraphkit.comparing
 per backend, taking turns. The figures belong into ``_MEASURED`` of
 ``subgraphkit/partitioning/predictions.py``: seconds for 10**9 operations, or bytes where a class is
 bound by memory, and seconds for a node of four elements and for a run of one node. A backend that
-leaves nodes of the model to NumPy has no figure.
+leaves nodes of the model to NumPy has no figure. Steps of a quantisation cost what they do where a
+library fuses them, and come from whole networks.
 """
 
 import sys
@@ -163,6 +164,29 @@ def _power() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(1, 96, 54, 54)})
 
 
+def _volume() -> tuple[Any, Feeds]:
+    body = _chain("Conv<pads=[1,1,1,1,1,1]>({0}, w)", 3)
+    text = f"g (float[1,32,8,28,28] x) => (float[1,32,8,28,28] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 32, 8, 28, 28)}, w=_numbers(32, 32, 3, 3, 3))
+
+
+def _logarithm() -> tuple[Any, Feeds]:
+    text = f"g (float[1,64,56,56] x) => (float[1,64,56,56] y) {{ {_chain('Softplus({0})', 3)} }}"
+    return _model(text, {"x": _numbers(1, 64, 56, 56)})
+
+
+def _columns() -> tuple[Any, Feeds]:
+    body = _chain("Softmax<axis=1>({0})", 3)
+    text = f"g (float[1,21,112,112] x) => (float[1,21,112,112] y) {{ {body} }}"
+    return _model(text, {"x": _numbers(1, 21, 112, 112)})
+
+
+def _cubic() -> tuple[Any, Feeds]:
+    text = """g (float[1,3,64,64] x) => (float[1,3,256,256] y) <float[4] scales = {1, 1, 4, 4}> {
+        y = Resize<mode="cubic">(x, , scales) }"""
+    return _model(text, {"x": _numbers(1, 3, 64, 64)})
+
+
 def _movement() -> tuple[Any, Feeds]:
     text = """g (float[1,128,12,256] x) => (float[1,128,12,256] y) {
         a = Transpose<perm=[0,2,1,3]>(x)  b, c = Split<axis=3, num_outputs=2>(a)
@@ -197,6 +221,10 @@ MODELS: Final = {
     "fourier": _fourier,
     "power": _power,
     "slope": _slope,
+    "volume": _volume,
+    "logarithm": _logarithm,
+    "columns": _columns,
+    "cubic": _cubic,
     "movement": _movement,
     NODE: _nodes,
     RUN: _run,

@@ -22,6 +22,7 @@ Softmax, LogSoftmax                       5 * out
 normalisations                            8 * out
 reductions, global pools, ArgMax, ArgMin  in
 Shape, Reshape and others that move data  0
+DequantizeLinear of what is stored        0
 everything else                           out
 ========================================  ==========================================
 
@@ -41,6 +42,9 @@ MOST_AT_BIND: Final = 1 << 29
 
 # Assumed for a string, and for an element type that is not known: two words.
 _BITS_OF_TEXT: Final = 128
+
+# Axes of what a convolution of volumes reads.
+_WITH_DEPTH: Final = 5
 
 # Groups that add up so many products for an element are computed as if there was one group.
 _LONG_SUM: Final = 200
@@ -92,16 +96,30 @@ def work_of(node: Node) -> tuple[str, int]:
 
     Memory bounds what is ``elementwise`` or ``movement``; of these, the bytes are counted.
     """
-    if (kind := _BY_OPERATIONS.get(node.op_type)) is not None:
-        if kind == "convolution" and node.attribute("group", 1) > 1:
-            kind = "depthwise" if prod(_input(node, 1)[1:]) < _LONG_SUM else kind
-        is_short = kind == "product" and node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16)
-        return "short product" if is_short else kind, estimate_flops(node)
+    kind = _kind_of(node)
+    if kind is not None:
+        return kind, estimate_flops(node)
     if node.op_type in _VIEWS:
         return "movement", 0
     names = [name for name in (*node.inputs, *node.outputs) if name]
     moved = sum(bytes_of(node.graph.types.get(name)) for name in names)
     return ("elementwise" if estimate_flops(node) else "movement"), moved
+
+
+def _kind_of(node: Node) -> str | None:
+    """Return the class of a node whose operations are counted; None for one of memory."""
+    match kind := _BY_OPERATIONS.get(node.op_type):
+        case "convolution" if len(_input(node, 0)) == _WITH_DEPTH:
+            return "volume"
+        case "convolution" if node.attribute("group", 1) > 1:
+            return "depthwise" if prod(_input(node, 1)[1:]) < _LONG_SUM else kind
+        case "product" if node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16):
+            return "short product"
+        case "columns" if node.attribute("axis", -1) in {-1, len(_input(node, 0)) - 1}:
+            return None
+        case "cubic" if node.attribute("mode", "") != "cubic":
+            return None
+    return kind
 
 
 def weight_of(node: Node) -> float:
@@ -195,6 +213,8 @@ _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "MatMulInteger": _matrix_product,
     "QLinearMatMul": _matrix_product,
     "Gemm": _matrix_product,
+    # What is stored is computed beforehand, or read as it is.
+    "DequantizeLinear": lambda node: 0 if node.is_constant(0) else _per_output(node),
     "LSTM": _recurrent(4),
     "GRU": _recurrent(3),
     "RNN": _recurrent(1),
@@ -217,6 +237,10 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("DFT", "STFT"), "fourier"),
     "LRN": "power",
     "PRelu": "slope",
+    "Resize": "cubic",
+    **dict.fromkeys(("Softmax", "LogSoftmax"), "columns"),
+    **dict.fromkeys(("Mish", "Softplus"), "logarithm"),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), "steps"),
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
 }
 _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})
