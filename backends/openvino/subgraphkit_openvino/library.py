@@ -167,8 +167,7 @@ def check_device(name: str) -> None:
 
 def words(error: Exception) -> str:
     """Return what OpenVINO meant to say: its message without source files and boilerplate."""
-    text = _FAILED_CHECK.sub("", str(error))
-    lines = (line.strip() for line in text.splitlines())
+    lines = (line.strip() for line in _FAILED_CHECK.sub("", str(error)).splitlines())
     told = [line for line in lines if line and not line.startswith(_BOILERPLATE)]
     return " ".join(dict.fromkeys(told)) or type(error).__name__
 

@@ -72,8 +72,7 @@ def shared_constant(array: npt.NDArray[Any]) -> Any:
     Weights are read-only arrays and OpenVINO never writes to a constant, but its Python binding
     insists on a writeable one. So it is shown the same memory without the mark.
     """
-    openvino = library.runtime()
-    return openvino.op.Constant(tensor_over(unlock(array)), shared_memory=True).output(0)
+    return library.runtime().op.Constant(tensor_over(unlock(array)), shared_memory=True).output(0)
 
 
 def unlock(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit_openvino import library
+from subgraphkit_openvino.folding import compute_stored
 
 _LEVELS: Final = 256
 _MASK: Final = 3
@@ -42,24 +43,6 @@ def round_before_limits(model: Any) -> None:
             parts.get_rt_info()["nonconvertable_divide_0"] = True
             steps = ops.round(parts, "half_to_even")
             op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
-
-
-def quantise_once(model: Any) -> None:
-    """Store what is quantised of stored numbers, which others would write over (2026.4)."""
-    ops, stored, found = library.runtime().opset13, set(), list[Any]()
-    for op in model.get_ordered_ops():
-        name, makers = op.get_type_name(), {it.get_node().get_name() for it in op.input_values()}
-        if name == "ShapeOf" and op.get_input_partial_shape(0).is_static:
-            op.output(0).replace((size := ops.constant([*op.get_input_shape(0)])).output(0))
-            stored.add(size.get_name())
-        elif name == "Constant" or (makers and makers <= stored):
-            stored.add(op.get_name())
-            found += [op.output(0)] if name == "FakeQuantize" else []
-    exact = {"INFERENCE_PRECISION_HINT": "f32"}
-    inner = library.runtime().Model(found, [])
-    made = library.core().compile_model(inner, "CPU", exact)([]).values() if found else ()
-    for value, numbers in zip(found, made, strict=True):
-        value.replace(ops.constant(numbers).output(0))
 
 
 def _step(op: Any) -> Any:
@@ -189,8 +172,7 @@ def repeat_along_new_axes(model: Any) -> None:
         pairs = [shaped(ops.concat([one, sizes], 1), last) for one in (ones, times)]
         apart, wide = (_with_one_empty(pair, 2 * rank) for pair in pairs)
         spread = ops.broadcast(shaped(data, apart), wide)
-        whole = shaped(ops.multiply(sizes, times), last)
-        op.output(0).replace(shaped(spread, whole).output(0))
+        op.output(0).replace(shaped(spread, shaped(ops.multiply(sizes, times), last)).output(0))
 
 
 def _with_one_empty(shape: Any, rank: int) -> Any:
@@ -390,9 +372,9 @@ def _source(op: Any) -> str:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    drop_idle_conversions, round_before_limits, quantise_once, subtract_whole_numbers,
+    drop_idle_conversions, round_before_limits, subtract_whole_numbers,
     keep_places_inside, cover_other_axes, repeat_along_new_axes, align_corners_by_sizes,
     hold_apart, take_absolutes, mask_attention, spread_channels, keep_above_nothing,
-    hand_out_branches,
+    compute_stored, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

@@ -217,13 +217,15 @@ def _dequantize(node: Node) -> str:
     is_made = node.shape(1) not in {(), (1,)} and maker and maker.op_type == "QuantizeLinear"
     if maker and is_made and (maker.attribute("axis", 1) - node.attribute("axis", 1)) % rank:
         return "scales of another axis than QuantizeLinear has, whose axis OpenVINO takes"
+    is_short = node.is_constant(0) and node.dtype(1) is not DataType.FLOAT
+    if is_short and node.dtype(0).label.endswith(("16", "32")):
+        return "stored numbers that OpenVINO rounds to the 16 bits of their scale"
     return _fed_steps(node, 0)
 
 
 def _fed_steps(node: Node, stored: int) -> str:
     """Refuse stored numbers whose scale or zero point is not: the second run is another."""
-    has_zero = any(node.inputs[stored + 2 : stored + 3])
-    if not node.is_constant(stored) or not has_zero:
+    if not node.is_constant(stored) or not any(node.inputs[stored + 2 : stored + 3]):
         return ""
     is_fed = not all(map(node.is_constant, range(stored + 1, stored + 3)))
     return "stored numbers of a fed scale or zero point, which OpenVINO changes" if is_fed else ""
@@ -323,8 +325,7 @@ def _open_regions(node: Node, columns: int) -> str:
 def _softmax(node: Node) -> str:
     if node.opset >= _SOFTMAX_OF_ONE_AXIS:
         return ""
-    axis = node.attribute("axis", 1)
-    behind = (node.shape(0) or ())[axis + 1 or len(node.shape(0) or ()) :]
+    behind = (node.shape(0) or ())[node.attribute("axis", 1) + 1 or len(node.shape(0) or ()) :]
     is_of_one = node.shape(0) is not None and all(dim == 1 for dim in behind)
     return "" if is_of_one else "all axes from one on together, as opsets before 13 have it"
 

@@ -172,8 +172,7 @@ def _averages(start: Any, size: Any, cells: int, points: int, length: int) -> Ar
         for beside, share in sides:
             found += np.bincount(beside, share, len(found))
             is_beside[beside] = True
-    count = max(1, _count(size / cells, points))
-    found = np.where(is_beside, found / count, np.nan)
+    found = np.where(is_beside, found / max(1, _count(size / cells, points)), np.nan)
     return found.astype(np.asarray(size).dtype).reshape(cells, length)
 
 

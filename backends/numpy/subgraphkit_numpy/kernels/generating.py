@@ -184,8 +184,7 @@ def multinomial(site: Site) -> Made:
 
     def compute(x: Array) -> Any:
         logits = x.astype(np.float64)
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        edges = np.cumsum(weights, axis=1)
+        edges = np.cumsum(np.exp(logits - logits.max(axis=1, keepdims=True)), axis=1)
         drawn = generator().random((x.shape[0], count)) * edges[:, -1:]
         classes = (drawn[:, :, None] >= edges[:, None, :]).sum(axis=2)
         return np.minimum(classes, x.shape[1] - 1).astype(dtype)

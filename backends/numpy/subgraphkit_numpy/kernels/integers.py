@@ -185,8 +185,7 @@ def q_embed_layer_normalization(site: Site) -> Made:
     def compute(*given: Any) -> Any:
         ids, segments, *tables, gamma, beta, mask = given[:8]
         scales, zeros = given[8:13], given[13:18]
-        count = 2 if segments is None else 3
-        found = rows_looked_up(tables[:count], ids, segments, None)
+        found = rows_looked_up(tables[: 2 if segments is None else 3], ids, segments, None)
         parts = [dequantize(*one) for one in zip(found, scales, zeros, strict=False)]
         total = sum(parts[1:], parts[0])
         norm = [dequantize(x, scales[place], zeros[place]) for place, x in ((3, gamma), (4, beta))]

@@ -169,8 +169,7 @@ def window_counts(spatial: tuple[int, ...], geometry: Geometry, *, with_padding:
         low, high = 0, size
         if with_padding:
             low, high = -geometry.begins[axis], size + geometry.ends[axis]
-        inside = ((place >= low) & (place < high)).sum(axis=1)
-        total = total[..., None] * inside
+        total = total[..., None] * ((place >= low) & (place < high)).sum(axis=1)
     return total
 
 

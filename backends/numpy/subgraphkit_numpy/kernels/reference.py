@@ -199,8 +199,7 @@ def _accumulate(run: _Run, x: Any, axis: Any, **how: Any) -> Any:
 
 def _fold(run: _Run, x: Any, *sizes: Any, **how: Any) -> Any:
     """Let no image be folded as one, of which none is kept."""
-    some = np.resize(x, (max(len(x), 1), *x.shape[1:]))
-    return (run(some, *sizes, **how)[0][: len(x)],)
+    return (run(np.resize(x, (max(len(x), 1), *x.shape[1:])), *sizes, **how)[0][: len(x)],)
 
 
 def _normalise(run: _Run, x: Any, **how: Any) -> Any:

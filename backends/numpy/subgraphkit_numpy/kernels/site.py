@@ -65,8 +65,7 @@ class Site:
 
     def body(self, name: str) -> tuple[BodyFunction, tuple[int, ...]]:
         """Compile the body held by an attribute."""
-        body = self.node.bodies[name]
-        function, captures = self.scope.compile_body(body)
+        function, captures = self.scope.compile_body(self.node.bodies[name])
         self.captured = tuple(dict.fromkeys((*self.captured, *captures)))
         return function, tuple(self.captured.index(value) for value in captures)
 

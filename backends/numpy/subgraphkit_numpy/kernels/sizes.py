@@ -210,8 +210,7 @@ def _depthwise(_site: Site, values: Values) -> Sequence[int]:
 def _transpose_shape(site: Site, values: Values) -> Sequence[int]:
     """Return the larger of what comes out, and what every tap makes of every element."""
     x, w = values[0].shape, values[1].shape
-    rank = len(x) - 2
-    ones = (1,) * rank
+    ones = (1,) * (len(x) - 2)
     strides, dilations = site.ints("strides") or ones, site.ints("dilations") or ones
     rows = zip(x[2:], strides, w[2:], dilations, strict=False)
     space = [(size - 1) * stride + (taps - 1) * far + 1 for size, stride, taps, far in rows]

@@ -127,8 +127,7 @@ class GraphDraft:
     def reshape(self, tensor: DraftTensor, dims: Dims) -> DraftTensor:
         """Return the same elements in another shape, in the same memory."""
         if (source := tensor.source) is not None:
-            make = source.make
-            again = Source(source.names, lambda *arrays: _dense(make(*arrays), dims))
+            again = Source(source.names, lambda *arrays: _dense(source.make(*arrays), dims))
             return self.tensor(dims, tensor.dtype, again)
         return replace(self.tensor(dims, tensor.dtype), base=tensor.root)
 
