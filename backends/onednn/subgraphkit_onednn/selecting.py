@@ -41,8 +41,7 @@ class OnednnClaims(SubgraphProperty):
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Take every node that can be lowered, which is tried; the refusal says why one cannot."""
-        dtypes = self._dtypes
-        return NodeSelector(lambda node: can_lower(graph, node, dtypes))
+        return NodeSelector(lambda node: can_lower(graph, node, self._dtypes))
 
 
 class OnednnProperty(OnednnClaims):

@@ -78,8 +78,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
         """Make the selector."""
-        refused = self._refusals
-        return NodeSelector(lambda node: refused.get(node.id, True))
+        return NodeSelector(lambda node: self._refusals.get(node.id, True))
 
     def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region; Unsupported if the device does not run a node."""

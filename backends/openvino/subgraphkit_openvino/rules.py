@@ -138,8 +138,16 @@ def _attention(node: Node) -> str:
     heads = [(node.shape(place) or (None,) * 4)[1:-2] for place in range(2)]
     if not all(isinstance(n, int) for found in heads for n in found):
         return "a count of heads known only at a run, at which OpenVINO fails"
+    if _is_one_by_one(node):
+        return "stored factors one by one, at which OpenVINO fails"
     other = sorted(set(node.attributes) - _PLAIN_ATTENTION)
     return f"attribute {other[0]}, which OpenVINO does not read" if other else ""
+
+
+def _is_one_by_one(node: Node) -> bool:
+    places = range(len(node.inputs))
+    sizes = {size for place in places for size in node.shape(place) or (None,)}
+    return sizes == {1} and any(map(node.is_constant, places))
 
 
 def _group_normalization(node: Node) -> str:
@@ -159,8 +167,8 @@ def _fused_gemm(node: Node) -> str:
 def _mat_mul(node: Node) -> str:
     x, y = node.shape(0) or (), node.shape(1) or ()
     counts = x[:-2] or x[:-1]  # of products, or of rows, which OpenVINO then counts as such
-    is_known = {*x, *y} != {1} and all(isinstance(n, int) for n in counts)
-    if len(y) > _CHANNELS and node.is_constant(1) and not is_known:
+    is_open = node.is_constant(1) and not all(isinstance(n, int) for n in counts)
+    if len(y) > _CHANNELS and (is_open or _is_one_by_one(node)):
         return "stored factors for a count that is open, or one by one, at which OpenVINO fails"
     for place, is_odd in enumerate((len(x) > _CHANNELS, len(y) > _AXES and set(y[:-2]) == {1})):
         maker = node.producer(place) if is_odd else None

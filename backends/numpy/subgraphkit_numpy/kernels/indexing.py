@@ -217,8 +217,7 @@ def scatter(site: Site) -> Made:
         if updates.shape != wanted:
             raise ValueError(f"the updates have shape {updates.shape}, expected {wanted}")
         y = x.copy()
-        index = columns(indices, x.ndim) if by_tuples else grid_index(indices, axis)
-        update(y, index, updates)
+        update(y, (columns(indices, x.ndim) if by_tuples else grid_index(indices, axis)), updates)
         return y
 
     return compute

@@ -86,8 +86,7 @@ class _GroupQuery:
         positions, total = q.shape[2], int(longest.item())
         is_prompt = positions == total
         ends = lengths.reshape(-1, 1).astype(np.int64) + 1
-        begins = np.zeros_like(ends) if is_prompt else ends - positions
-        places = begins + np.arange(positions)
+        places = (np.zeros_like(ends) if is_prompt else ends - positions) + np.arange(positions)
         if places.size and places.min() < 0:
             raise ValueError(f"seqlens_k {lengths} leave no room for {positions} new positions")
         if self.rotates and cos is not None and sin is not None:

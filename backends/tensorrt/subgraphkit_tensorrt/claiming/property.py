@@ -41,8 +41,7 @@ class TensorRTProperty(SubgraphProperty):
     def create_selector(self, graph: BoundGraph) -> NodeSelector:
         """Take every node that was not refused when the graph was prepared."""
         del graph
-        refused = self.filters.refusals
-        return NodeSelector(lambda node: refused.get(node.id, True))
+        return NodeSelector(lambda node: self.filters.refusals.get(node.id, True))
 
     def accept(self, subgraph: Subgraph) -> Answer:
         """Ask the parser about the region as it will be built."""

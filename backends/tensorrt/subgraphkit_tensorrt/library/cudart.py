@@ -187,8 +187,7 @@ class Cuda:
         """Let what is put on one stream from now on wait for what is on another; no host waits."""
         if before == after:
             return
-        made = self._made("cudaEventCreateWithFlags", ctypes.c_uint(_NO_TIMING))
-        event = ctypes.c_void_p(made)
+        event = ctypes.c_void_p(self._made("cudaEventCreateWithFlags", ctypes.c_uint(_NO_TIMING)))
         try:
             self._call("cudaEventRecord", event, ctypes.c_void_p(before))
             self._call("cudaStreamWaitEvent", ctypes.c_void_p(after), event, ctypes.c_uint(0))
