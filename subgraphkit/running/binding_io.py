@@ -191,13 +191,14 @@ class IOBinding:
         return [self._results[name] for name in self._targets]
 
     def copy_outputs_to_cpu(self) -> list[Any]:
-        """Return the bound outputs of the last run as arrays of the host.
+        """Return the bound outputs of the last run as arrays of the host, those in buffers copied.
 
         Raises:
             CallerError: As ``get_outputs``.
             TypeError: An output is in a buffer of the caller on a device that NumPy cannot read.
         """
-        return [to_host(result) for result in self.get_outputs()]
+        found = zip(self._targets, IOBinding.get_outputs(self), strict=True)
+        return [np.array(to_host(x)) if name in self._memory else to_host(x) for name, x in found]
 
     # -- for the session ---------------------------------------------------------------------
 

@@ -193,7 +193,3 @@ class IOBinding(_IOBinding):
     def get_outputs(self) -> list[Any]:
         """Return the bound outputs of the last run as ``OrtValue``."""
         return [wrap(value) for value in super().get_outputs()]
-
-    def copy_outputs_to_cpu(self) -> list[Any]:
-        """Return the bound outputs of the last run as arrays of the host."""
-        return [to_host(unwrap(value)) for value in self.get_outputs()]
