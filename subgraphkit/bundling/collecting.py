@@ -141,6 +141,7 @@ class BundleContents:
         graph: The bound graph.
         constants: Its constants with their data of today.
         kept: Names of those whose data is needed.
+        settled: Names of those from which something was computed at bind, or a branch chosen.
         backends: The backends.
         subgraphs: The subgraphs in the order of running.
     """
@@ -148,6 +149,7 @@ class BundleContents:
     graph: BoundGraph
     constants: Mapping[str, Initializer]
     kept: frozenset[str]
+    settled: frozenset[str]
     backends: tuple[BackendEntry, ...]
     subgraphs: tuple[CollectedSubgraph, ...]
 
@@ -181,7 +183,10 @@ def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> B
             raise messages.engine_failed(subgraph.backend, subgraph.id, *told)
         collected.append(CollectedSubgraph(subgraph, structure, engine))
     backends = _backends(partitioning, collected)
-    return BundleContents(graph, current, frozenset(kept), backends, tuple(collected))
+    known = {} if graph.folding is None else graph.folding.sources
+    conditions = [known.get(name, {name}) for name, _ in graph.inlined.conditions.values()]
+    settled = graph.inlined.settled.union(*known.values(), *conditions)
+    return BundleContents(graph, current, frozenset(kept), settled, backends, tuple(collected))
 
 
 def structure_of(subgraph: Subgraph) -> str:

@@ -176,7 +176,8 @@ def _fill(folder: Path, contents: BundleContents, mode: int) -> None:
     with new_file(folder / _UNNAMED, mode) as file:
         weights = _Hashed(file)
         stored = contents.constants, contents.kept
-        model = write_bundled_model(graph, *stored, weights.write, lambda: weights.name)
+        place = weights.write, lambda: weights.name
+        model = write_bundled_model(graph, *stored, *place, contents.settled)
     if weights.size:
         (folder / _UNNAMED).rename(folder / weights.name)
     else:

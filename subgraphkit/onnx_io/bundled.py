@@ -4,7 +4,7 @@ What is read back binds to the same types: shape inference looks into small weig
 stay in the model, and all others lie in a file of their own, or nowhere if only engines need them.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -15,6 +15,7 @@ import onnx
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
+from subgraphkit.onnx_io.model import SETTLED
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, is_foreign
 from subgraphkit.onnx_io.protos import copy_fields, copy_of, write_value_info
 from subgraphkit.onnx_io.weights import IN_ENGINES
@@ -37,12 +38,16 @@ def write_bundled_model(
     kept: Collection[str],
     write: Write,
     location: Callable[[], str],
+    settled: Iterable[str] = (),
 ) -> bytes:
-    """Write the model of a bound graph, with the data of the kept constants alone."""
+    """Write the model of a bound graph, with the data of the kept constants alone.
+
+    ``settled``: Weights from which something was computed that the model states.
+    """
     if not isinstance(graph.writer, OnnxGraphWriter):
         raise InternalError(f"graph {graph.name!r} cannot be written as ONNX")
     held, kept = {**constants, **graph.defaults}, {*kept, *graph.defaults}
-    return _Writing(graph, graph.writer, held, kept, write).model(location)
+    return _Writing(graph, graph.writer, held, kept, write).model(location, settled)
 
 
 @dataclass(eq=False)
@@ -56,10 +61,13 @@ class _Writing:
     write: Write
     place: int = 0
 
-    def model(self, location: Callable[[], str]) -> bytes:
+    def model(self, location: Callable[[], str], settled: Iterable[str]) -> bytes:
         source = self.writer.model
         made = onnx.ModelProto()
-        copy_fields(source, made, without=("graph", "functions"))
+        copy_fields(source, made, without=("graph", "functions", "metadata_props"))
+        made.metadata_props.extend(one for one in source.metadata_props if one.key != SETTLED)
+        if names := sorted(settled):
+            made.metadata_props.add(key=SETTLED, value="\0".join(names))
         target, written = made.graph, source.graph
         copy_fields(written, target, without=("node", "initializer", "sparse_initializer"))
         for tensor in written.initializer:

@@ -25,6 +25,9 @@ from subgraphkit.onnx_io.weights import initializer_of
 # What inlining repeats counts as a node for each this many bytes, such as those of a constant.
 _NODE_BYTES: Final = 1024
 
+# The key under which the model of a bundle names the weights that are settled.
+SETTLED: Final = "subgraphkit.settled"
+
 _Key = tuple[str, str, str]
 _Nodes = Sequence[onnx.NodeProto]
 
@@ -199,6 +202,12 @@ class Model:
     def name(self) -> str:
         """The name of the model in reports: its file's, or its graph's."""
         return self.path.name if self.path else (self.graph.name or "model")
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """Weights from which the export of a bundle had computed what its model states."""
+        found = [one.value for one in self.proto.metadata_props if one.key == SETTLED]
+        return frozenset(found[0].split("\0")) if found else frozenset()
 
     @property
     def data_bytes(self) -> int:

@@ -107,6 +107,11 @@ class Weights:
                 f"the value of {name!r} is computed at bind from {made_from}",
                 hint="Replace what it is computed from.",
             )
+        if name in self._graph.model.settled:
+            raise _weights_refused(
+                f"what this bundle holds was in part computed from {name!r} when it was exported",
+                hint="Update the weights of a session of the model, and export that.",
+            )
         if stored is None:
             raise _weights_refused(
                 f"the model has no weight {name!r} that can be replaced",

@@ -229,6 +229,14 @@ def test_new_weights_for_an_engine_that_is_restored_take_all_that_it_is_compiled
         np.testing.assert_array_equal(opened.run(None, {"x": X})[0], 4 * X)
 
 
+def test_weights_that_a_bundle_was_computed_from_are_not_replaced_in_it():
+    text = "m (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { a = Neg(w) y = Mul(x, a) }"
+    with sk.InferenceSession(parsed(text)) as session:
+        session.export("bundle")
+    with pytest.raises(WeightUpdateError, match="was in part computed from 'w'"):
+        sk.InferenceSession("bundle").update_weights({"w": np.ones(2, F)})
+
+
 def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
     monkeypatch, backend, bundle, expected
 ):
