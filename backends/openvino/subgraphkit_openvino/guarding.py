@@ -13,7 +13,7 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 
 MADE_UP: Final = frozenset(
     {"Flatten", "GRU", "GlobalAveragePool", "GlobalMaxPool", "GridSample", "LSTM", "RNN"}
-    | {"ReduceMean", "RoiAlign"}
+    | {"MaxRoiPool", "ReduceMean", "RoiAlign"}
 )
 """Operators of which OpenVINO makes anything, or ends the process, where there is nothing."""
 _OF_SOMETHING: Final = MADE_UP | {"AveragePool", "Conv", "LpPool", "MaxPool"}
