@@ -15,7 +15,6 @@ _PEEPHOLES: Final = 7
 _LENGTHS: Final = 4
 _MADE_SCALE: Final = 6
 _SCALES: Final = (1, 4, _MADE_SCALE)
-_STEPS: Final = 4
 _SUMMAND: Final = 2
 _VOLUME: Final = 3
 _PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Einsum", "FusedGemm", "Gemm", "MatMul"})
@@ -273,6 +272,8 @@ def _recurrent(node: Node) -> str:
         return "peepholes, which OpenVINO leaves out"
     if name := next(filter(node.attributes.get, _MISREAD), ""):
         return _MISREAD[name]
+    if (maker := node.producer(0)) and not maker.attribute("keepdims", 1):
+        return "what a reduction makes of fewer axes, whose sizes of 1 OpenVINO takes for others"
     if problem := _weights(node):
         return problem
     has_state = any(map(node.is_constant, range(_LENGTHS + 1, len(node.inputs))))
@@ -341,7 +342,7 @@ def _sigmoid(node: Node) -> str:
 def _slice(node: Node) -> str:
     """Refuse what surely takes nothing along an axis of open size: other axes get lost as well."""
     starts, ends = node.constant(1), node.constant(2)
-    steps = node.constant(4) if len(node.inputs) > _STEPS else None
+    steps = node.constant(4) if any(node.inputs[4:]) else None
     is_back = steps is not None and (steps < 0).any()
     if is_fixed(node) or starts is None or ends is None or is_back:
         return ""
