@@ -17,6 +17,7 @@ from subgraphkit.bundling import messages
 from subgraphkit.bundling.reading import BackendEntry, OriginEntry
 from subgraphkit.compiling import IsolatedOperator, close_all, compile_subgraph
 from subgraphkit.compiling.caching.keying import name_implementation
+from subgraphkit.compiling.compilation import Setup
 from subgraphkit.compiling.proving import (
     EngineFaultError,
     Proofs,
@@ -229,13 +230,13 @@ def restore_engine(
     partitioning: Partitioning, claim: Claim, engine: bytes | memoryview, subgraph: Subgraph
 ) -> object:
     """Have an engine restored: what the backend makes of it, here or in the model's process."""
-    graph, shares = partitioning.graph, partitioning.shares_processors
-    context = replace(claim.context, shares_processors=shares)
+    setup = Setup(partitioning, None, claim.context.progress)
+    context = setup.context(claim)
     if not claim.backend.traits.maps_engines:
         engine = bytes(engine)
-    if not graph.settings.isolates(claim.backend.name):
+    if not partitioning.graph.settings.isolates(claim.backend.name):
         return claim.backend.deserialize(cast("bytes", engine), subgraph, context)
-    how = {"shares": shares, "cached": False}
+    how = {"shares": setup.is_shared, "cached": False}
     demands = partitioning.constraints
     return IsolatedOperator(subgraph, claim, demands, context.progress, how, engine)
 

@@ -237,6 +237,14 @@ def test_weights_that_a_bundle_was_computed_from_are_not_replaced_in_it():
         sk.InferenceSession("bundle").update_weights({"w": np.ones(2, F)})
 
 
+def test_what_restores_an_engine_may_compile_on_the_fallback(monkeypatch, backend):
+    monkeypatch.setattr(backend, "deserialize", lambda *given: given[3].compile(given[2]))
+    with sk.InferenceSession(parsed(LINEAR), backend=[backend]) as session:
+        session.export("bundle")
+    opened = sk.InferenceSession("bundle", backend=[backend])
+    same(opened.run(None, {"x": np.ones((1, 3), F)}), [np.array([[19, 32]], F)])
+
+
 def test_an_engine_whose_old_weights_are_gone_is_not_refitted_in_place(
     monkeypatch, backend, bundle, expected
 ):
