@@ -102,8 +102,8 @@ class BoundFolding:
                 continue
             found.add(node)
             for value in filter(None, graph.table.inputs[node]):
-                is_known = value in self.values and not constants[value].version
-                if value in graph.constants or is_known:
+                known = constants.get(value) if value in self.values else None
+                if value in graph.constants or (known is not None and not known.version):
                     read[value] = constants[value]
                 else:
                     waiting.append(value)

@@ -89,14 +89,17 @@ def test_a_subgraph_is_written_with_what_was_computed():
 
 @pytest.mark.parametrize("backend", ["numpy", "onnxruntime"])
 def test_what_was_computed_from_a_weight_follows_it(backend):
-    session = sk.InferenceSession(parsed(WEIGHTS), backend)
-    plain = sk.InferenceSession(parsed(WEIGHTS), backend, fold=False)
-    new = {"w": np.full((2, 3), 7, np.float32)}
+    text = WEIGHTS.replace("2] y)", "2] y, bool[0] z)").replace(
+        "1, 2}>", "1, 2}, int64[2] k = {2, 0}>"
+    )
+    text = text.replace("u = Exp(x)", "n, e = Split<axis=0>(b, k) z = Equal(e, e)")
+    session, plain = (sk.InferenceSession(parsed(text), backend, fold=x) for x in (True, False))
     for one in (session, plain):
-        assert one.update_weights(new)
+        assert one.update_weights({"w": np.full((2, 3), 7, np.float32)})
         assert one.update_weights({"b": np.array([3, 4], np.float32)})
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], plain.run(None, {"x": X})[0])
     assert session.run(None, {"x": X})[0][0].tolist() == [27, 29]
+    assert session.run(["z"], {"x": X})[0].shape == (0,)
 
 
 def test_what_was_computed_is_not_to_be_replaced():
