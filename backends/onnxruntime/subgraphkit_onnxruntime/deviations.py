@@ -192,6 +192,7 @@ _WRITTEN_OVER: Final = "running means and variances are written over what was fe
 BEYOND_DOUBLES: Final = "int64 is computed in double precision, which rounds beyond 2^53"
 _ALONG: Final = "scales along an axis of what is computed, which what it fuses does not take"
 _PLACED: Final = "indices are taken to be those of the default output shape"
+_FAR: Final = "dilations of one or three axes put patches elsewhere"
 _WIDENED: Final = "places of another type than the elements, which it widens before it computes"
 _EXPONENTIALS: Final = "its exponentials overflow, or are cut to whole numbers"
 _IN_FLOAT: Final = "whole numbers of 32 and 64 bits, computed in 24"
@@ -340,6 +341,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(POOLS, lambda n: window_problem(n) or _empty(n)),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Clip": _clip,
+    "Col2Im": lambda n: _FAR if max(d := n.attribute("dilations", [1])) > 1 and len(d) % 2 else "",
     "Conv": window_problem,
     "ConvInteger": lambda node: window_problem(node) or _conv_integer(node),
     "ConvTranspose": stated_size,
