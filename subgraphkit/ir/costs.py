@@ -101,7 +101,8 @@ def work_of(node: Node) -> tuple[str, int]:
         return kind, estimate_flops(node)
     if node.op_type in _VIEWS:
         return "movement", 0
-    names = [name for name in (*node.inputs, *node.outputs) if name]
+    read = node.outputs if node.op_type in _PICKING else node.inputs  # as much as is made of it
+    names = [name for name in (*read, *node.outputs) if name]
     moved = sum(bytes_of(node.graph.types.get(name)) for name in names)
     return ("elementwise" if estimate_flops(node) else "movement"), moved
 
