@@ -46,6 +46,9 @@ _BITS_OF_TEXT: Final = 128
 # Axes of what a convolution of volumes reads.
 _WITH_DEPTH: Final = 5
 
+# The operator set from which on a softmax runs along one axis.
+_FIRST_COLUMNS: Final = 13
+
 # Groups that add up so many products for an element are computed as if there was one group.
 _LONG_SUM: Final = 200
 
@@ -116,11 +119,17 @@ def _kind_of(node: Node) -> str | None:
             return "depthwise" if prod(_input(node, 1)[1:]) < _LONG_SUM else kind
         case "product" if node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16):
             return "short product"
-        case "columns" if node.attribute("axis", -1) in {-1, len(_input(node, 0)) - 1}:
+        case "columns" if _runs_along_rows(node):
             return None
         case "cubic" if node.attribute("mode", "") != "cubic":
             return None
     return kind
+
+
+def _runs_along_rows(node: Node) -> bool:
+    """Say whether what a softmax runs along is without gaps, as of anything before opset 13."""
+    behind = _input(node, 0)[int(node.attribute("axis", -1)) :][1:]
+    return node.opset < _FIRST_COLUMNS or prod(behind) == 1
 
 
 def weight_of(node: Node) -> float:

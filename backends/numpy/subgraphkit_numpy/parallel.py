@@ -14,11 +14,9 @@ places, and where they are cut depends on sizes alone.
 import itertools
 import math
 import os
+import queue
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
@@ -115,24 +113,114 @@ def parts_of(
     return cut(length, parts, multiple)
 
 
-def _begin_thread() -> None:
-    np.seterr(all="ignore")
-    np.setbufsize(BUFFER)
-    _set(_blas.libraries[0], itertools.repeat(1))
+class _Job:
+    """Parts that several threads take from one list, one after the other."""
+
+    def __init__(self, work: Work, parts: Iterator[Any], arguments: tuple[Any, ...]) -> None:
+        self._work = work
+        self._parts = parts
+        self._arguments = arguments
+        self._threads = thread_count()
+        self._progress = _progress.get()
+        self._lock = threading.Lock()
+        self._done = threading.Lock()
+        self._helpers = 0
+        self._closed = False
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        """Do parts until none is left."""
+        work, arguments = self._work, self._arguments
+        try:
+            for part in self._parts:
+                work(part, *arguments)
+        except BaseException as error:  # noqa: BLE001 (raised again in the caller's thread)
+            self.error = error
+            for _ in self._parts:
+                pass
+
+    def help(self) -> None:
+        """Do parts on a thread of the pool, unless the caller has finished."""
+        with self._lock:
+            if self._closed:
+                return
+            self._helpers += 1
+        allow_threads(self._threads)
+        if (progress := self._progress) is None:
+            self.work()
+        else:
+            self._work_until(progress)
+        self._leave()
+
+    def _work_until(self, progress: Progress) -> None:
+        before = _progress.set(progress)
+        try:
+            interrupted_here(progress, self.work)
+        except BaseException as error:  # noqa: BLE001 (raised again in the caller's thread)
+            self.error = error
+        finally:
+            _progress.reset(before)
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._helpers -= 1
+            if self._closed and not self._helpers:
+                self._done.release()
+
+    def finish(self) -> None:
+        """Wait for the helpers; to be called by the caller when no part is left, or interrupted.
+
+        May be called again, and must be where an interruption ended the first call.
+        """
+        with self._lock:
+            if not self._helpers:
+                self._closed = True
+                return
+            self._done.acquire(blocking=False)  # held already if this is the second call
+            self._closed = True
+        self._done.acquire()
+
+    def abandon(self) -> None:
+        """Drop the parts not begun, and wait for those that helpers are at."""
+        for _ in self._parts:
+            pass
+        self.finish()
 
 
-def _make_pool() -> ThreadPoolExecutor:
-    """Return threads that start when first needed, and sleep between jobs."""
-    return ThreadPoolExecutor(os.cpu_count(), "subgraphkit-numpy", _begin_thread)
+class _Pool:
+    """Threads that sleep until there are jobs; they start when first needed and end with us."""
+
+    def __init__(self) -> None:
+        self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._started = 0
+        self._lock = threading.Lock()
+
+    def start(self, wanted: int) -> None:
+        """Start threads until there are so many."""
+        if self._started >= wanted:
+            return
+        with self._lock:
+            while self._started < wanted:
+                name = f"subgraphkit-numpy-{self._started}"
+                threading.Thread(target=self._serve, name=name, daemon=True).start()
+                self._started += 1
+
+    def _serve(self) -> None:
+        np.seterr(all="ignore")
+        np.setbufsize(BUFFER)
+        _set(_blas.libraries[0], itertools.repeat(1))
+        while True:
+            # no name may keep the job, and the arrays in it, alive while waiting
+            self.jobs.get().help()
 
 
-_pool = _make_pool()
+_pool = _Pool()
 
 
 def _forget_threads() -> None:
     """Start over in a forked child, which has none of the threads."""
     global _pool, _blas  # noqa: PLW0603 (one pool a process)
-    _pool = _make_pool()
+    _pool = _Pool()
     _blas = _blas.successor()
 
 
@@ -148,41 +236,25 @@ def share(work: Work, parts: Sequence[Any], *arguments: Any) -> None:
 
     Thread-safety: may be called from any number of threads, and from within ``work``.
     """
-    helpers = min(threads := thread_count(), len(parts)) - 1
+    helpers = min(thread_count(), len(parts)) - 1
     if helpers <= 0:
         for part in parts:
             work(part, *arguments)
         return
-    left, progress = iter(parts), _progress.get()
-
-    def take() -> None:
-        try:
-            for part in left:
-                work(part, *arguments)
-        finally:
-            deque(left, 0)  # what is not begun by then is dropped
-
-    helping: list[Future[None]] = []
+    job = _Job(work, iter(parts), arguments)
+    pool = _pool
+    pool.start(helpers)
     try:
-        with suppress(RuntimeError):  # at the end of the program no thread helps any more
-            helping.extend(_pool.submit(_help, take, threads, progress) for _ in range(helpers))
-        take()
-    finally:
+        for _ in range(helpers):
+            pool.jobs.put(job)
+        job.work()
+        job.finish()
+    except BaseException:
         # Ctrl-C: the helpers still write to memory that the caller is about to give away.
-        errors = [one.exception() for one in helping if not one.cancel()]
-    for error in filter(None, errors):
-        raise error
-
-
-def _help(take: Callable[[], None], threads: int, progress: Progress | None) -> None:
-    allow_threads(threads)
-    if progress is None:
-        return take()
-    before = _progress.set(progress)
-    try:
-        return interrupted_here(progress, take)
-    finally:
-        _progress.reset(before)
+        job.abandon()
+        raise
+    if job.error is not None:
+        raise job.error
 
 
 class _Blas:

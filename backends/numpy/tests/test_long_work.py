@@ -182,6 +182,18 @@ def test_unique_orders_rows_and_texts_as_numpy_does():
     assert words.tolist() == sorted(set(WORDS))
 
 
+def test_the_determinant_of_a_large_matrix_is_that_of_its_parts():
+    # blocks along the diagonal, in another order of rows, of which the determinant is known
+    small = DICE.random((8, 8)) + np.eye(8)
+    small /= abs(np.linalg.det(small)) ** (1 / 8)
+    large = np.kron(np.eye(129), small)
+    large[[0, 1]] = large[[1, 0]]
+    (found,) = results("Det", [large], [large.dtype])
+    np.testing.assert_allclose(found, -(np.linalg.det(small) ** 129), rtol=1e-6)
+    (none,) = results("Det", [np.ones((1030, 1030))], [large.dtype])
+    assert abs(none) < 1e-6
+
+
 @pytest.mark.parametrize("above", [0, 1, -1, 2, -2, 3, -3, 2**31, 2**63 - 1, -(2**63)])
 @pytest.mark.parametrize("shape", [(3, 2), (2, 3), (1, 1)])
 def test_diagonals_may_be_beside_the_matrix(above, shape):

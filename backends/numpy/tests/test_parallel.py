@@ -27,7 +27,7 @@ from tests.scripts import in_child
 @pytest.fixture(params=[1, 2, 4])
 def threads(request, monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: request.param)
-    monkeypatch.setattr(parallel, "_pool", parallel._make_pool())
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     return int(request.param)
 
 
@@ -65,7 +65,7 @@ def test_an_error_reaches_the_caller_and_the_pool_goes_on(threads):
 
 def test_interrupted_work_leaves_no_helper_writing(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 2)
-    monkeypatch.setattr(parallel, "_pool", parallel._make_pool())
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     target = np.zeros(2, np.int64)
     caller = threading.current_thread()
 
@@ -85,7 +85,7 @@ def test_interrupted_work_leaves_no_helper_writing(monkeypatch):
 
 def test_other_threads_take_parts_while_one_is_busy(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 2)
-    monkeypatch.setattr(parallel, "_pool", parallel._make_pool())
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     names: set[str] = set()
 
     def work(part):
@@ -98,7 +98,7 @@ def test_other_threads_take_parts_while_one_is_busy(monkeypatch):
 
 def test_floating_point_exceptions_are_silent_on_the_pools_threads(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 3)
-    monkeypatch.setattr(parallel, "_pool", parallel._make_pool())
+    monkeypatch.setattr(parallel, "_pool", parallel._Pool())
     zeros = np.zeros(1000, np.float32)
 
     def work(part):
@@ -134,7 +134,8 @@ def test_blas_gets_its_threads_back_when_the_last_user_leaves():
 
 
 def test_a_session_takes_the_threads_of_its_setting(monkeypatch):
-    monkeypatch.setattr(parallel, "_pool", parallel._make_pool())
+    pool = parallel._Pool()
+    monkeypatch.setattr(parallel, "_pool", pool)
     seen: dict[int, set[int]] = {}
 
     def run(count):
@@ -145,6 +146,7 @@ def test_a_session_takes_the_threads_of_its_setting(monkeypatch):
     for count in (1, 3, 2):
         copy_context().run(run, count)
         assert len(seen[count]) <= count
+        assert pool._started == max(seen) - 1
 
 
 @pytest.mark.parametrize("element", ["float", "float16", "bfloat16", "double"])

@@ -86,8 +86,7 @@ def test_one_region_moves_and_the_others_stay_the_same_objects():
     assert moved.home_of(1).backend == "onnxruntime"
     options: Any = moved.claim_of(moved["onnxruntime_1"]).backend.option_values
     assert options.optimization == "basic"
-    back = moved.move("onnxruntime_1", "b1")
-    assert back == found
+    assert moved.move("onnxruntime_1", "b1") == found
 
 
 def test_a_kept_partitioning_opens_with_other_weights_and_not_as_another_model(tmp_path):

@@ -32,7 +32,7 @@ __all__ = [
 _FAMILIES: Final = """
 activation arithmetic attention boxes casting control_flow convolution convolution_transposed fused
 generating indexing integers mapping mathematics matrix normalization pooling quantization recurrent
-reduction resizing rotary sampling sequences shaping slicing support_vectors tokens
+reduction resizing rotary sequences shaping slicing support_vectors tokens
 """
 for _family in _FAMILIES.split():
     import_module(f"{__name__}.{_family}")  # which registers its kernels

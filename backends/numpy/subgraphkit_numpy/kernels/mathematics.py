@@ -1,6 +1,6 @@
 """Functions of one array: signs, roots, exponentials, angles, rounding, the error function."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from subgraphkit_numpy.kernels.elementwise import Block
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import in_arrays, in_wide, is_half
+
+_LARGE: Final = 1024
+"""Rows of a matrix whose decomposition takes long."""
 
 _UNARY: dict[str, np.ufunc] = {
     "Neg": np.negative, "Abs": np.absolute, "Sign": np.sign, "BitwiseNot": np.bitwise_not,
@@ -42,7 +45,19 @@ def unary(site: Site) -> Made:
 @kernel("Det")
 def determinant(_site: Site) -> Made:
     """Return the determinant of every matrix."""
-    return in_wide(lambda x: np.asarray(np.linalg.det(x), x.dtype))
+
+    def compute(x: Array) -> Array:
+        found = np.linalg.det(x) if x.shape[-1] < _LARGE else _by_reflections(x)
+        return np.asarray(found, x.dtype)
+
+    return in_wide(compute)
+
+
+def _by_reflections(x: Array) -> Any:
+    """Compute it from a QR decomposition, for which NumPy lets go of the interpreter."""
+    triangle, factors = np.linalg.qr(x, "raw")
+    signs = np.where(factors != 0, -1, 1).prod(axis=-1)
+    return np.diagonal(triangle, axis1=-2, axis2=-1).prod(axis=-1) * signs
 
 
 @kernel("DFT")

@@ -103,6 +103,7 @@ def _number(value: Any, default: float) -> float:
 _BINARY: Final = {"Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide"}
 _FOLDED: Final = {"Max": "maximum", "Min": "minimum", "Sum": "add", "Mean": "add"}
 _FIRST_BROADCASTING: Final = 7
+_SLOW: Final = "oneDNN broadcasts like that in a slow reference kernel alone"
 _PRELU_RANK: Final = 5
 _EXPONENTS: Final = frozenset({-1.0, 0.5, 2.0})
 
@@ -114,7 +115,13 @@ def binary(draft: GraphDraft, node: Node) -> None:
     if node.op_type == "Add" and folded_into_product(draft, node, whole):
         return
     y, (a, b) = _laid_out(draft, node, whole)
-    draft.stand_for(node.outputs[0], draft.add(_BINARY[node.op_type], [a, b], y))
+    require(a.dims == y.dims or node.op_type != "Div", "shape", _SLOW)
+    if a.dims != y.dims and node.op_type == "Sub":  # c - x is -x + c, of which c may be broadcast
+        minus = draft.full(-1.0, (1,) * len(y.dims), y.dtype)
+        made = draft.add("add", [draft.add("multiply", [b, minus], draft.like(y)), a], y)
+    else:
+        made = draft.add(_BINARY[node.op_type], [a, b], y)
+    draft.stand_for(node.outputs[0], made)
 
 
 @lowers(*_FOLDED)
@@ -123,6 +130,7 @@ def variadic(draft: GraphDraft, node: Node) -> None:
     whole = draft.value(single_output(node))
     y, operands = _laid_out(draft, node, whole)
     kind, is_mean = _FOLDED[node.op_type], node.op_type == "Mean"
+    operands.sort(key=lambda one: one.dims != y.dims)  # only the second may be broadcast
     total = operands[0]
     for place, operand in enumerate(operands[1:], 2):
         is_last = place == len(operands) and not is_mean
@@ -185,8 +193,7 @@ def _laid_out(
     groups = [[axis] for axis in axes]
     if not _is_quick(fits):
         groups = [list(alike) for _, alike in groupby(axes, fits.__getitem__)]
-        told = "oneDNN broadcasts along such axes in a slow reference kernel alone"
-        require(_is_quick([fits[group[0]] for group in groups]), "shape", told)
+        require(_is_quick([fits[group[0]] for group in groups]), "shape", _SLOW)
     sizes = [
         tuple(math.prod(dims[i] for i in one) for one in groups) for dims in (y.dims, *aligned)
     ]
