@@ -362,7 +362,6 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
 WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
     **dict.fromkeys((*_WINDOWS, ("", "ConvTranspose")), 1 << 30),
     ("", "Attention"): 25,
-    ("", "Dropout"): 9,
     (_ML, "CastMap"): 1,
     (_ML, "DictVectorizer"): 1,
     (_ML, "LabelEncoder"): 1,
@@ -371,4 +370,4 @@ WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
 }
 """The versions of operators, the last for each, of which onnx infers element types alone, or a
 shape that is wrong: of pools, with a window that begins in the padding at the end, or is larger
-than all there is; of transposed convolutions that pad to a size; of attention; of a mask."""
+than all there is; of transposed convolutions that pad to a size; of attention."""

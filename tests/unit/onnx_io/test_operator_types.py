@@ -106,11 +106,6 @@ def test_inputs_that_contradict_each_other_are_reported():
         node_types(node, types, {}, {"com.microsoft": 1})
 
 
-def test_a_mask_of_dropout_has_the_type_of_the_data_before_operator_set_10():
-    node, x = helper.make_node("Dropout", ["x"], ["y", "m"]), TensorType(DataType.FLOAT, (4, 3))
-    assert node_types(node, {"x": x}, {}, {"": 9}) == {"y": x, "m": x}
-
-
 def test_an_even_split_of_the_first_operator_set_has_as_many_parts_as_the_node():
     node = helper.make_node("Split", ["x"], ["a", "b"], axis=0)
     types = {"x": TensorType(DataType.FLOAT, (4, 3))}
