@@ -137,9 +137,9 @@ def _is_fused_well(chain: Sequence[DraftOperation]) -> bool:
         steps = [(one.kind, _other_operand(before, one).dims) for before, one in pairwise(chain)]
         return [kind for kind, size in steps if kind in _BINARY and size == dims] in ([], ["add"])
     behind = list(dropwhile(lambda one: one.kind not in _UNARY, chain))
-    if [one.kind for one in behind[:2]] == ["sigmoid", "multiply"]:
-        behind = behind[2 * (behind[0].inputs[0] in behind[1].inputs) :]
-    return not any(one.kind in _BINARY for one in behind)
+    is_product = [one.kind for one in behind[:2]] == ["sigmoid", "multiply"]
+    is_swish = is_product and behind[0].inputs[0] in behind[1].inputs
+    return not any(one.kind in _BINARY for one in behind[2 if is_swish else 0 :])
 
 
 def _other_operand(before: DraftOperation, operation: DraftOperation) -> DraftTensor:

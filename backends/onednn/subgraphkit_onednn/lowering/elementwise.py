@@ -66,8 +66,11 @@ def reciprocal(draft: GraphDraft, node: Node) -> None:
 @lowers("Neg")
 def negation(draft: GraphDraft, node: Node) -> None:
     """Lower a change of sign."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
-    draft.add("multiply", [x, draft.full(-1.0, (1,) * len(x.dims), x.dtype)], y)
+    _negate(draft, draft.value(node.inputs[0]), draft.value(single_output(node)))
+
+
+def _negate(draft: GraphDraft, x: DraftTensor, y: DraftTensor) -> DraftTensor:
+    return draft.add("multiply", [x, draft.full(-1.0, (1,) * len(x.dims), x.dtype)], y)
 
 
 @lowers("Swish")
@@ -117,8 +120,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
     y, (a, b) = _laid_out(draft, node, whole)
     require(a.dims == y.dims or node.op_type != "Div", "shape", _SLOW)
     if a.dims != y.dims and node.op_type == "Sub":  # c - x is -x + c, of which c may be broadcast
-        minus = draft.full(-1.0, (1,) * len(y.dims), y.dtype)
-        made = draft.add("add", [draft.add("multiply", [b, minus], draft.like(y)), a], y)
+        made = draft.add("add", [_negate(draft, b, draft.like(y)), a], y)
     else:
         made = draft.add(_BINARY[node.op_type], [a, b], y)
     draft.stand_for(node.outputs[0], made)
