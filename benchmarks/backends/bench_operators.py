@@ -91,30 +91,34 @@ def _chain(operator: str, count: int) -> str:
     return " ".join(f"{names[at + 1]} = {operator.format(names[at], at)}" for at in range(count))
 
 
+def _repeated(
+    operator: str, count: int, x: np.ndarray[Any, Any], **weights: np.ndarray[Any, Any]
+) -> tuple[Any, Feeds]:
+    """Return a chain of one operator, which keeps the shape and the type of what it reads."""
+    kind = "float16" if x.dtype == np.float16 else "float"
+    sizes = f"{kind}[{','.join(map(str, x.shape))}]"
+    text = f"g ({sizes} x) => ({sizes} y) {{ {_chain(operator, count)} }}"
+    return _model(text, {"x": x}, **weights)
+
+
 def _convolution() -> tuple[Any, Feeds]:
-    body = _chain("Conv<pads=[1,1,1,1]>({0}, w)", 6)
-    text = f"g (float[1,64,56,56] x) => (float[1,64,56,56] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 64, 56, 56)}, w=_numbers(64, 64, 3, 3))
+    weight = _numbers(64, 64, 3, 3)
+    return _repeated("Conv<pads=[1,1,1,1]>({0}, w)", 6, _numbers(1, 64, 56, 56), w=weight)
 
 
 def _depthwise() -> tuple[Any, Feeds]:
-    body = _chain("Conv<pads=[1,1,1,1], group=144>({0}, w)", 6)
-    text = f"g (float[1,144,56,56] x) => (float[1,144,56,56] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 144, 56, 56)}, w=_numbers(144, 1, 3, 3) * 5)
+    step, weight = "Conv<pads=[1,1,1,1], group=144>({0}, w)", _numbers(144, 1, 3, 3) * 5
+    return _repeated(step, 6, _numbers(1, 144, 56, 56), w=weight)
 
 
 def _product() -> tuple[Any, Feeds]:
     weights = {f"w{at}": _numbers(768, 768) for at in range(6)}
-    body = _chain("MatMul({0}, w{1})", 6)
-    text = f"g (float[1,128,768] x) => (float[1,128,768] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 128, 768)}, **weights)
+    return _repeated("MatMul({0}, w{1})", 6, _numbers(1, 128, 768), **weights)
 
 
 def _short_product() -> tuple[Any, Feeds]:
     weights = {f"w{at}": _numbers(256, 256).astype(np.float16) for at in range(6)}
-    body = _chain("MatMul({0}, w{1})", 6)
-    text = f"g (float16[1,128,256] x) => (float16[1,128,256] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 128, 256).astype(np.float16)}, **weights)
+    return _repeated("MatMul({0}, w{1})", 6, _numbers(1, 128, 256).astype(np.float16), **weights)
 
 
 def _recurrent() -> tuple[Any, Feeds]:
@@ -138,9 +142,7 @@ def _quantized() -> tuple[Any, Feeds]:
 
 
 def _slope() -> tuple[Any, Feeds]:
-    body = _chain("PRelu({0}, s)", 6)
-    text = f"g (float[1,48,96,96] x) => (float[1,48,96,96] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 48, 96, 96)}, s=_numbers(48, 1, 1))
+    return _repeated("PRelu({0}, s)", 6, _numbers(1, 48, 96, 96), s=_numbers(48, 1, 1))
 
 
 def _elementwise() -> tuple[Any, Feeds]:
@@ -159,26 +161,20 @@ def _fourier() -> tuple[Any, Feeds]:
 
 
 def _power() -> tuple[Any, Feeds]:
-    body = _chain("LRN<size=5>({0})", 2)
-    text = f"g (float[1,96,54,54] x) => (float[1,96,54,54] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 96, 54, 54)})
+    return _repeated("LRN<size=5>({0})", 2, _numbers(1, 96, 54, 54))
 
 
 def _volume() -> tuple[Any, Feeds]:
-    body = _chain("Conv<pads=[1,1,1,1,1,1]>({0}, w)", 3)
-    text = f"g (float[1,32,8,28,28] x) => (float[1,32,8,28,28] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 32, 8, 28, 28)}, w=_numbers(32, 32, 3, 3, 3))
+    step, weight = "Conv<pads=[1,1,1,1,1,1]>({0}, w)", _numbers(32, 32, 3, 3, 3)
+    return _repeated(step, 3, _numbers(1, 32, 8, 28, 28), w=weight)
 
 
 def _logarithm() -> tuple[Any, Feeds]:
-    text = f"g (float[1,64,56,56] x) => (float[1,64,56,56] y) {{ {_chain('Softplus({0})', 3)} }}"
-    return _model(text, {"x": _numbers(1, 64, 56, 56)})
+    return _repeated("Softplus({0})", 3, _numbers(1, 64, 56, 56))
 
 
 def _columns() -> tuple[Any, Feeds]:
-    body = _chain("Softmax<axis=1>({0})", 3)
-    text = f"g (float[1,21,112,112] x) => (float[1,21,112,112] y) {{ {body} }}"
-    return _model(text, {"x": _numbers(1, 21, 112, 112)})
+    return _repeated("Softmax<axis=1>({0})", 3, _numbers(1, 21, 112, 112))
 
 
 def _cubic() -> tuple[Any, Feeds]:
