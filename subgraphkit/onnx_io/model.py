@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import onnx
-from onnx import defs, inliner
+from onnx import defs, helper, inliner
 
 from subgraphkit.boundary import walking
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.ir import Graph
 from subgraphkit.lazy import collector_paused
 from subgraphkit.limits import LoadLimits
-from subgraphkit.onnx_io.attribute_rules import nodes_with_bodies
+from subgraphkit.onnx_io.attribute_rules import body_protos, nodes_with_bodies
 from subgraphkit.onnx_io.external_data import DataFolders, MoreFolders
 from subgraphkit.onnx_io.payloads import Payload, taken_out
 from subgraphkit.onnx_io.protos import ALIAS, copy_of, normal_domain, without_alias
@@ -57,7 +57,8 @@ def _prepared(model: onnx.ModelProto, functions: Mapping[_Key, Any]) -> onnx.Mod
     """Return the model as onnx's inliner takes it.
 
     Functions import the model's operator sets where that changes no operator in them: the converter
-    refuses nodes of unknown type. Calls state the defaults of attributes, which it forgets.
+    refuses nodes of unknown type. Calls state the defaults of attributes, which it forgets. Every
+    output of a function, and of bodies in it, has a node of its own: it loses the name of others.
     """
     wanted = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
     copy = copy_of(model)
@@ -68,6 +69,7 @@ def _prepared(model: onnx.ModelProto, functions: Mapping[_Key, Any]) -> onnx.Mod
             own = (n for n in nodes_with_bodies(function.node) if normal_domain(n.domain) == domain)
             if new != old and all(_is_the_same(n.op_type, domain, old, new) for n in own):
                 entry.version = new
+        _name_outputs(function)
     for graph in (copy.graph, *copy.functions):
         for call in nodes_with_bodies(graph.node):
             stated = {one.name for one in call.attribute}
@@ -75,6 +77,24 @@ def _prepared(model: onnx.ModelProto, functions: Mapping[_Key, Any]) -> onnx.Mod
             default = called.attribute_proto if called is not None else ()
             call.attribute.extend(one for one in default if one.name not in stated)
     return copy
+
+
+def _name_outputs(function: onnx.FunctionProto) -> None:
+    """Name anew, by a node each, the outputs that no node makes or that were listed before."""
+    graphs: list[Any] = [function]
+    for holder in nodes_with_bodies(function.node):
+        graphs += body_protos(holder).values()
+    for graph in graphs:
+        made = {name for node in graph.node for name in node.output}
+        for place, value in enumerate(graph.output):
+            if (name := getattr(value, "name", value)) not in made:
+                new = f"{name}/handed_out_{place}"
+                graph.node.append(helper.make_node("Identity", [name], [new]))
+                if graph is function:
+                    function.output[place] = new
+                else:
+                    value.name = new
+            made.discard(name)
 
 
 def _is_the_same(name: str, domain: str, version: int, target: int) -> bool:

@@ -114,7 +114,8 @@ def test_no_size_is_computed_from_what_a_model_only_says():
 
 def test_a_statement_of_the_model_types_what_follows_an_unknown_operator():
     proto = parsed(
-        "g (float[2] x) => (y) { a = com.acme.Foo(x) b = com.acme.Foo(a) y = Relu(b) }",
+        "g (float[2] x) => (y) { a = com.acme.Foo(x) b = com.acme.Foo(a) y = Relu(b) "
+        "c = MaxPool<kernel_shape=[1]>(a) }",
         header='"": 18, "com.acme": 1',
     )
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info("b", 1, ["N", 7]))
@@ -232,6 +233,13 @@ def test_functions_may_call_functions_and_leave_attributes_to_their_defaults():
     inner = "Inner <s: float = 0.5> (a) => (b) { b = LeakyRelu <alpha: float = @s> (a) }"
     (node,) = sk.load(model("Twice (a) => (b) { b = local.Inner(a) }", inner)).graph.nodes
     assert (node.op_type, dict(node.attributes)) == ("LeakyRelu", {"alpha": 0.5})
+
+
+def test_functions_and_bodies_in_them_hand_out_what_they_are_given_and_values_twice():
+    branch = "(float[2] u, float[2] u, float[2] a) { u = Neg(a) }"
+    both = f"p, q, r = If (k) <then_branch = t () => {branch}, else_branch = e () => {branch}>"
+    proto = model(f"F (a, k) => (p, q, r, a) {{ {both} }}", body="y, z, p, q = local.F(x, x)")
+    assert [node.op_type for node in sk.load(proto).graph.nodes] == ["If", "Identity"]
 
 
 @pytest.mark.parametrize(
