@@ -326,7 +326,9 @@ class _Inference:
             try:
                 made = node_types(proto, read, values, opsets)
             except shape_inference.InferenceError as error:
-                raise self._contradiction(node, str(error)) from error
+                if not _MISSING.search(str(error)):
+                    raise self._contradiction(node, str(error)) from error
+                made = {}
             made = dict(self._fresh.rename_dims(made, made_up_names(made.values(), read.values)))
             if self.types_of is not None and is_foreign(proto, opsets):
                 inputs = [read.get(name) for name in node.inputs]

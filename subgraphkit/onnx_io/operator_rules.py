@@ -225,6 +225,31 @@ def _attention(call: Call) -> Types:
     return with_shapes(found, lambda s: tuple(size if size or 0 in given else None for size in s))
 
 
+def _einsum(call: Call) -> Types:
+    """Let a size of 1 stand for any, as NumPy does; onnx goes by the first size under a letter."""
+    terms, arrow, made = call.attribute("equation").replace(" ", "").partition("->")
+    found: dict[str | int, set[Dim]] = {}
+    for place, term in enumerate(terms.split(",")):
+        first, _, last = term.partition("...")
+        shape = call.shape(place) or ()
+        spread = range(len(first) + len(last) - len(shape), 0)
+        for key, size in zip((*first, *spread, *last), shape, strict=False):
+            found.setdefault(key, set()).add(size)
+    once = sorted(key for key in found if isinstance(key, str) and terms.count(key) == 1)
+    first, dots, last = (made if arrow else "..." + "".join(once)).partition("...")
+    axes = sorted(key for key in found if isinstance(key, int)) if dots else ()
+    sizes = [_spread_to(found.get(key, {None})) for key in (*first, *axes, *last)]
+    standard = call.standard("Einsum", 12, call.attributes, call.inputs, {})
+    return with_shapes(standard, lambda _: tuple(sizes))
+
+
+def _spread_to(sizes: set[Dim]) -> Dim:
+    """Return the size to which all of them are spread; None if that is one of several names."""
+    wide = sizes - {1} or sizes
+    numbers = [size for size in wide if isinstance(size, int)]
+    return max(numbers) if numbers else min(wide, key=str) if len(wide) == 1 else None
+
+
 # What broadcasts in operator set 1 broadcasts to its first input.
 _SAME_AS_FIRST: Final = (
     "Abs", "Add", "Ceil", "Clip", "Div", "Elu", "Exp", "Floor", "GroupNormalization",
@@ -331,6 +356,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "ConvTranspose"): _conv_transpose,
     ("", "Concat"): _concat_along_1,
     ("", "Dropout"): like(0, 0),
+    ("", "Einsum"): _einsum,
     ("", "GRU"): as_standard("GRU", 7),
     ("", "Gemm"): as_standard("Gemm", 7),
     ("", "GlobalLpPool"): as_standard("GlobalAveragePool", 1),
@@ -362,6 +388,7 @@ STANDARD: Final[Mapping[tuple[str, str], Rule]] = {
 WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
     **dict.fromkeys((*_WINDOWS, ("", "ConvTranspose")), 1 << 30),
     ("", "Attention"): 25,
+    ("", "Einsum"): 12,
     (_ML, "CastMap"): 1,
     (_ML, "DictVectorizer"): 1,
     (_ML, "LabelEncoder"): 1,
@@ -370,4 +397,4 @@ WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
 }
 """The versions of operators, the last for each, of which onnx infers element types alone, or a
 shape that is wrong: of pools, with a window that begins in the padding at the end, or is larger
-than all there is; of transposed convolutions that pad to a size; of attention."""
+than all there is; of transposed convolutions that pad to a size; of attention and of Einsum."""
