@@ -3,23 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from subgraphkit.backend import (
-    Backend,
-    BindContext,
-    Connectivity,
-    Footprint,
-    ProbeResult,
-    SubgraphOperator,
-    SubgraphProperty,
-    SubgraphSelector,
-    Traits,
-    installed_versions,
-)
-from subgraphkit.ir import BoundGraph, Subgraph
+import subgraphkit as sk
+from subgraphkit.backend import BindContext, Connectivity, Footprint, installed_versions
+from subgraphkit.ir import BoundGraph
 from subgraphkit_numpy.backend_options import Options
 
 
-class NumpyProperty(SubgraphProperty):
+class NumpyProperty(sk.SubgraphProperty):
     """Whatever is left, in as few regions as possible."""
 
     name: ClassVar[str] = "all"
@@ -37,7 +27,7 @@ class NumpyProperty(SubgraphProperty):
         del graph
         self._hear_threads(context.threads)
 
-    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+    def create_selector(self, graph: BoundGraph) -> sk.SubgraphSelector:
         """Make the selector."""
         del graph
         from subgraphkit_numpy.regions import NumpySelector  # noqa: PLC0415 (as its module says)
@@ -45,8 +35,8 @@ class NumpyProperty(SubgraphProperty):
         return NumpySelector(self._max_output_bytes)
 
     def create_operator(
-        self, subgraph: Subgraph, context: BindContext[Options]
-    ) -> SubgraphOperator:
+        self, subgraph: sk.Subgraph, context: BindContext[Options]
+    ) -> sk.SubgraphOperator:
         """Compile a region; a convolution and its epilogue become one kernel."""
         from subgraphkit_numpy.regions import compile_region, folding_growth  # noqa: PLC0415 (same)
 
@@ -59,33 +49,33 @@ class NumpyProperty(SubgraphProperty):
         return compile_region(subgraph, context, others, self._growth)
 
 
-class NumpyBackend(Backend[Options]):
+class NumpyBackend(sk.Backend[Options]):
     """Runs every operator of ONNX with NumPy alone."""
 
     name: ClassVar[str] = "numpy"
     api: ClassVar[str] = "1.0"
-    traits = Traits(pool="sleeps", holds_limits=True)
+    traits = sk.Traits(pool="sleeps", holds_limits=True)
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
         self._threads: int | None = None
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self) -> Sequence[sk.SubgraphProperty]:
         """Return the one property."""
         return (NumpyProperty(self.option_values, self._hear_threads),)
 
     def _hear_threads(self, threads: int | None) -> None:
         self._threads = threads
 
-    def footprint(self, subgraph: Subgraph) -> Footprint:
+    def footprint(self, subgraph: sk.Subgraph) -> Footprint:
         """Count what kernels keep and what a run takes; weights are used where they are."""
         from subgraphkit_numpy.regions import footprint_of  # noqa: PLC0415 (as its module says)
 
         return footprint_of(subgraph, self._threads)
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Return the versions of NumPy and ONNX; the backend runs everywhere."""
         del deep
         versions = installed_versions("numpy", "onnx", "ml_dtypes", "subgraphkit-numpy")
-        return ProbeResult(available=True, devices=("cpu",), versions=versions)
+        return sk.ProbeResult(available=True, devices=("cpu",), versions=versions)

@@ -7,27 +7,20 @@ from typing import Any, ClassVar, Final
 
 import onnx
 
+import subgraphkit as sk
 from subgraphkit.backend import (
     Answer,
-    Backend,
     BindContext,
     Connectivity,
     Footprint,
-    ProbeResult,
     Progress,
-    Refusal,
     RegionFallback,
     Side,
-    SubgraphOperator,
-    SubgraphProperty,
-    SubgraphSelector,
-    Traits,
-    Unsupported,
     constant_bytes,
     is_elementwise,
     peak_of_values,
 )
-from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import write_value_info
 from subgraphkit.types import ValueType
 from subgraphkit_onnxruntime.backend_options import Options
@@ -60,7 +53,7 @@ _LIBRARY: Final = 4 << 20
 """Bytes of code and of threads that ONNX Runtime touches with the first model of some size."""
 
 
-class OnnxRuntimeProperty(SubgraphProperty):
+class OnnxRuntimeProperty(sk.SubgraphProperty):
     """Whatever ONNX Runtime can run, in as few sessions as possible."""
 
     name: ClassVar[str] = "sessions"
@@ -70,25 +63,25 @@ class OnnxRuntimeProperty(SubgraphProperty):
         self._settings = settings
         self._claims: Claims | None = None
 
-    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+    def create_selector(self, graph: BoundGraph) -> sk.SubgraphSelector:
         return self._about(graph)
 
-    def accept(self, subgraph: Subgraph) -> Answer:
+    def accept(self, subgraph: sk.Subgraph) -> Answer:
         """Refuse the one mixture at the edge that ONNX Runtime has no call for."""
         claims = self._about(subgraph.graph)
         types = [claims.type_of(name) for name in (*subgraph.inputs, *subgraph.outputs)]
         if all(map(is_plain, types)) or all(map(_is_number, types)):
             return True
         text = "strings or sequences and bfloat16 or float8 enter or leave together"
-        return Refusal("border", text)
+        return sk.Refusal("border", text)
 
-    def accept_boundary(self, node: Node, value: str, side: Side) -> Answer:
+    def accept_boundary(self, node: sk.Node, value: str, side: Side) -> Answer:
         del side
         return self._about(node.graph).may_cross(value)
 
     def create_operator(
-        self, subgraph: Subgraph, context: BindContext[Options]
-    ) -> SubgraphOperator:
+        self, subgraph: sk.Subgraph, context: BindContext[Options]
+    ) -> sk.SubgraphOperator:
         """Open a session over the weights of the model, without a copy of them.
 
         Raises:
@@ -98,7 +91,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
         return self._open(subgraph, context, f"{profile}_{subgraph.id}" if profile else "")
 
     def _open(
-        self, subgraph: Subgraph, context: BindContext[Options], prefix: str
+        self, subgraph: sk.Subgraph, context: BindContext[Options], prefix: str
     ) -> OnnxRuntimeOperator:
         claims = self._about(subgraph.graph)
         settings = self._settings.for_pool(
@@ -126,7 +119,7 @@ class OnnxRuntimeProperty(SubgraphProperty):
         )
 
     def _session(
-        self, subgraph: Subgraph, settings: SessionSettings, prefix: str, progress: Progress
+        self, subgraph: sk.Subgraph, settings: SessionSettings, prefix: str, progress: Progress
     ) -> tuple[Any, HandedWeights]:
         """Open a session; its weights come from files, unless these were replaced meanwhile.
 
@@ -197,12 +190,12 @@ _QUANTIZING: Final = frozenset({"DynamicQuantizeLinear", "QuantizeLinear"})
 _BYTES: Final = frozenset({onnx.TensorProto.INT8, onnx.TensorProto.UINT8})
 
 
-class OnnxRuntimeBackend(Backend[Options]):
+class OnnxRuntimeBackend(sk.Backend[Options]):
     """Runs whole subgraphs as sessions of ONNX Runtime."""
 
     name: ClassVar[str] = NAME
     api: ClassVar[str] = "1.0"
-    traits = Traits(
+    traits = sk.Traits(
         pool="spins",
         evidence="asked",
         loses_nan=frozenset({"GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Sign"}),
@@ -212,10 +205,10 @@ class OnnxRuntimeBackend(Backend[Options]):
         super().__init__(options)
         self._settings = read_settings(self.option_values)
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self) -> Sequence[sk.SubgraphProperty]:
         return (OnnxRuntimeProperty(self._settings),)
 
-    def footprint(self, subgraph: Subgraph) -> Footprint:
+    def footprint(self, subgraph: sk.Subgraph) -> Footprint:
         """Count a copy of every constant, packed or as it is, and the arena.
 
         What is packed is there several times while the session is opened: filters of convolutions
@@ -231,7 +224,7 @@ class OnnxRuntimeBackend(Backend[Options]):
         return Footprint(held, opening, values, work, keeps_work=keeps, library=_LIBRARY)
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Say which wheel is installed and what its build can run on."""
         wheels = installed_wheels()
         clash = f"{' and '.join(wheels)} {_CLASH}" if len(wheels) > 1 else ""
@@ -244,8 +237,8 @@ class OnnxRuntimeBackend(Backend[Options]):
         except Exception as error:  # noqa: BLE001 (a probe never raises)
             problem = f"onnxruntime cannot be imported: {type(error).__name__}: {error}"
             hint = clash or _INSTALL
-            return ProbeResult(available=False, versions=wheels, problems=(problem,), hint=hint)
-        return ProbeResult(available=True, devices=providers, versions=versions, hint=clash)
+            return sk.ProbeResult(available=False, versions=wheels, problems=(problem,), hint=hint)
+        return sk.ProbeResult(available=True, devices=providers, versions=versions, hint=clash)
 
     def fingerprint(self) -> str:
         """Return the identity of build and providers."""
@@ -262,7 +255,7 @@ def _types(claims: Claims, names: Sequence[str]) -> dict[str, ValueType]:
     return {name: type_ for name in names if (type_ := claims.type_of(name)) is not None}
 
 
-def _name_nodes(graph: onnx.GraphProto, subgraph: Subgraph) -> None:
+def _name_nodes(graph: onnx.GraphProto, subgraph: sk.Subgraph) -> None:
     """Name nodes by their place in the model: ONNX lets names be empty or repeated."""
     makers = subgraph.graph.producers
     for proto in graph.node:
@@ -277,15 +270,15 @@ def _fill_types(graph: onnx.GraphProto, claims: Claims) -> None:
             value.CopyFrom(write_value_info(value.name, claims.type_of(value.name)))
 
 
-def _refusal_of(subgraph: Subgraph, error: Exception) -> Unsupported:
+def _refusal_of(subgraph: sk.Subgraph, error: Exception) -> sk.Unsupported:
     words = words_of(error)
     named = {int(number) for number in OURS.findall(words)}
     blamed = [node for node in subgraph.nodes if node in named]
-    return Unsupported(f"ONNX Runtime: {words}", nodes=blamed)
+    return sk.Unsupported(f"ONNX Runtime: {words}", nodes=blamed)
 
 
 def _facts(
-    session: Any, subgraph: Subgraph, settings: SessionSettings, *, profiling: bool
+    session: Any, subgraph: sk.Subgraph, settings: SessionSettings, *, profiling: bool
 ) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "library": f"onnxruntime {onnxruntime().__version__}",

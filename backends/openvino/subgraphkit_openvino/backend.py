@@ -4,19 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+import subgraphkit as sk
 from subgraphkit.backend import (
-    Backend,
     BindContext,
     Conformance,
     Connectivity,
     Footprint,
     NodeSelector,
-    ProbeResult,
-    Refusal,
-    SubgraphProperty,
-    SubgraphSelector,
-    Traits,
-    Unsupported,
     attention_scores,
     constant_bytes,
     is_elementwise,
@@ -24,7 +18,7 @@ from subgraphkit.backend import (
     scaled_weights,
 )
 from subgraphkit.errors import CompileError
-from subgraphkit.ir import BoundGraph, Subgraph
+from subgraphkit.ir import BoundGraph
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.bodies import body_graphs
@@ -44,7 +38,7 @@ _LIBRARY: Final = 14 << 20
 """Bytes of code and of threads that OpenVINO touches with the first model of some size."""
 
 
-class OpenVINOProperty(SubgraphProperty):
+class OpenVINOProperty(sk.SubgraphProperty):
     """The nodes that OpenVINO takes, less those known to be computed in other numbers."""
 
     name: ClassVar[str] = "query_model"
@@ -52,7 +46,7 @@ class OpenVINOProperty(SubgraphProperty):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._refusals: Mapping[int, Refusal] = MappingProxyType({})
+        self._refusals: Mapping[int, sk.Refusal] = MappingProxyType({})
         self._questions: Questions | None = None
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
@@ -63,9 +57,9 @@ class OpenVINOProperty(SubgraphProperty):
         self._questions = questions = Questions(graph, device, configuration(self._options))
         self._refusals = ruled_out | questions.refusals(asked) | self._inside(graph, ruled_out)
 
-    def _inside(self, graph: BoundGraph, ruled_out: Collection[int]) -> dict[int, Refusal]:
+    def _inside(self, graph: BoundGraph, ruled_out: Collection[int]) -> dict[int, sk.Refusal]:
         """Ask about what is in bodies, of which the device only looks at the node around them."""
-        found: dict[int, Refusal] = {}
+        found: dict[int, sk.Refusal] = {}
         for node in set(graph.table.bodies).difference(ruled_out):
             for body in body_graphs(graph.nodes[node]):
                 questions = Questions(body, self._options.device, configuration(self._options))
@@ -73,14 +67,14 @@ class OpenVINOProperty(SubgraphProperty):
                 refused = questions.refusals(inner) | self._inside(body, ())
                 for one, refusal in refused.items():
                     text = f"in a body, {body.nodes[one].label}: {refusal.text}"
-                    found[node] = Refusal(refusal.code, text)
+                    found[node] = sk.Refusal(refusal.code, text)
         return found
 
-    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+    def create_selector(self, graph: BoundGraph) -> sk.SubgraphSelector:
         """Make the selector."""
         return NodeSelector(lambda node: self._refusals.get(node.id, True))
 
-    def create_operator(self, subgraph: Subgraph, context: BindContext) -> OpenVINOOperator:
+    def create_operator(self, subgraph: sk.Subgraph, context: BindContext) -> OpenVINOOperator:
         """Compile a region; Unsupported if the device does not run a node."""
         imported = self._questions.take_model(subgraph) if self._questions is not None else None
         try:
@@ -92,29 +86,29 @@ class OpenVINOProperty(SubgraphProperty):
             if refused.keys() <= self._refusals.keys():  # which is known, and no reason
                 raise
             reason = next(iter(refused.values()))
-            raise Unsupported(reason.text, nodes=refused, code=reason.code) from error
+            raise sk.Unsupported(reason.text, nodes=refused, code=reason.code) from error
 
 
-class OpenVINOBackend(Backend[Options]):
+class OpenVINOBackend(sk.Backend[Options]):
     """Runs on the devices that OpenVINO knows: processors, graphics and NPUs of Intel."""
 
     name: ClassVar[str] = "openvino"
     api: ClassVar[str] = "1.0"
-    traits = Traits(pool="sleeps", evidence="asked", maps_engines=True, loses_nan=LOSES_NAN)
+    traits = sk.Traits(pool="sleeps", evidence="asked", maps_engines=True, loses_nan=LOSES_NAN)
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self) -> Sequence[sk.SubgraphProperty]:
         """Return the one property; OptionError (SGK112) if there is no such device."""
         library.check_device(self.option_values.device)
         return (OpenVINOProperty(self.option_values),)
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Look for OpenVINO; with ``deep``, for its devices as well."""
         versions = library.versions()
         if not library.is_installed():
             return _unusable("OpenVINO is not installed", "pip install openvino", versions)
         if not deep:
-            return ProbeResult(available=True, devices=("CPU",), versions=versions)
+            return sk.ProbeResult(available=True, devices=("CPU",), versions=versions)
         try:
             devices = library.devices()
             able = library.core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
@@ -122,7 +116,9 @@ class OpenVINOBackend(Backend[Options]):
             problem = f"OpenVINO cannot be used: {library.words(error)}"
             return _unusable(problem, "pip install --force-reinstall openvino", versions)
         shorter = tuple(word for name, word in _SHORTER.items() if name in able)
-        return ProbeResult(available=True, devices=devices, versions=versions, precisions=shorter)
+        return sk.ProbeResult(
+            available=True, devices=devices, versions=versions, precisions=shorter
+        )
 
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
@@ -144,7 +140,7 @@ class OpenVINOBackend(Backend[Options]):
         abilities = ",".join(sorted(core.get_property(device, "OPTIMIZATION_CAPABILITIES")))
         return f"openvino;{build};{device};{full_name};{abilities}"
 
-    def footprint(self, subgraph: Subgraph) -> Footprint:
+    def footprint(self, subgraph: sk.Subgraph) -> Footprint:
         """Count a packed copy of what layers multiply by, their code, and the values of a run.
 
         What is only looked up, as embeddings are, is read where it is. On another device than the
@@ -160,11 +156,11 @@ class OpenVINOBackend(Backend[Options]):
         return Footprint(held, _CONVERTING, values, values.bytes, keeps_work=True, library=_LIBRARY)
 
     def deserialize(
-        self, blob: bytes | memoryview, subgraph: Subgraph, context: BindContext
+        self, blob: bytes | memoryview, subgraph: sk.Subgraph, context: BindContext
     ) -> OpenVINOOperator:
         """Restore a compiled region; CompileError (SGK130) if it is not of here, or damaged."""
         return restore(blob, subgraph, self.option_values, context)
 
 
-def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> ProbeResult:
-    return ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)
+def _unusable(problem: str, hint: str, versions: Mapping[str, str]) -> sk.ProbeResult:
+    return sk.ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)

@@ -6,21 +6,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import subgraphkit as sk
 from subgraphkit.backend import (
     Answer,
-    Backend,
     BindContext,
     Conformance,
     EngineOrigin,
-    ProbeResult,
-    SubgraphOperator,
-    SubgraphProperty,
-    Traits,
     installed_versions,
     unavailable,
 )
 from subgraphkit.errors import OptionError
-from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import engine_fits
 from subgraphkit_tensorrt.claiming.filters import Filters, load_plugins
@@ -43,7 +38,7 @@ from subgraphkit_tensorrt.selftest.checklist import checks
 _AMPERE: Final = 8
 
 
-class TensorRTBackend(Backend[Options]):
+class TensorRTBackend(sk.Backend[Options]):
     """Runs the nodes that TensorRT takes on NVIDIA's GPUs.
 
     Raises:
@@ -56,7 +51,7 @@ class TensorRTBackend(Backend[Options]):
     name: ClassVar[str] = "tensorrt"
     api: ClassVar[str] = "1.0"
     # sizes that are fed lie in the ranges of its profiles, or a run is refused
-    traits = Traits(pool="none", evidence="asked", holds_limits=True)
+    traits = sk.Traits(pool="none", evidence="asked", holds_limits=True)
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
@@ -72,13 +67,13 @@ class TensorRTBackend(Backend[Options]):
         )
         load_modules(options.modules)  # the fingerprint names what they register
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self) -> Sequence[sk.SubgraphProperty]:
         """Return a property that takes what the parser takes, and one that looks again."""
         filters = Filters(self.library, self.option_values, self.fingerprint())
         return TensorRTProperty(filters), RetryPass(filters)
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Look for TensorRT, its shared libraries, the driver and a GPU.
 
         A machine that can build engines and not run them counts as available, because building is
@@ -87,7 +82,7 @@ class TensorRTBackend(Backend[Options]):
         del deep  # doctor tries a small model in any case
         found = find(wanted_flavour())
         is_usable = found.library is not None and found.state != "absent device"
-        return ProbeResult(
+        return sk.ProbeResult(
             available=is_usable,
             devices=tuple(map(str, found.machine.devices)) if is_usable else (),
             versions=_versions(found),
@@ -126,8 +121,8 @@ class TensorRTBackend(Backend[Options]):
         return engine_fits(made, here)
 
     def deserialize(
-        self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
-    ) -> SubgraphOperator:
+        self, blob: bytes, subgraph: sk.Subgraph, context: BindContext[Options]
+    ) -> sk.SubgraphOperator:
         """Restore a compiled region.
 
         Raises:

@@ -5,19 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
-from subgraphkit.backend import (
-    Backend,
-    BindContext,
-    Connectivity,
-    ProbeResult,
-    SubgraphOperator,
-    SubgraphProperty,
-    SubgraphSelector,
-    Traits,
-    Unsupported,
-    installed_versions,
-)
-from subgraphkit.ir import BoundGraph, Subgraph, make_subgraph
+import subgraphkit as sk
+from subgraphkit.backend import BindContext, Connectivity, installed_versions
+from subgraphkit.ir import BoundGraph, make_subgraph
 from subgraphkit_tvm.backend_options import Options
 from subgraphkit_tvm.building import Engine, build, lower
 from subgraphkit_tvm.claims import TvmSelector
@@ -28,7 +18,7 @@ from subgraphkit_tvm.shared_library import load_library, unpack
 from subgraphkit_tvm.tuning import make_tuner, require_tunable
 
 
-class TvmProperty(SubgraphProperty):
+class TvmProperty(sk.SubgraphProperty):
     """Whatever TVM compiles, in as few regions as possible."""
 
     name: ClassVar[str] = "relax"
@@ -41,12 +31,12 @@ class TvmProperty(SubgraphProperty):
         """Find out where answers are kept."""
         self._folder = context.kept_folder()
 
-    def create_selector(self, graph: BoundGraph) -> SubgraphSelector:
+    def create_selector(self, graph: BoundGraph) -> sk.SubgraphSelector:
         return TvmSelector(graph, self._folder)
 
     def create_operator(
-        self, subgraph: Subgraph, context: BindContext[Options]
-    ) -> SubgraphOperator:
+        self, subgraph: sk.Subgraph, context: BindContext[Options]
+    ) -> sk.SubgraphOperator:
         """Compile a region; Unsupported names the nodes that do not compile by themselves, if any.
 
         Tuning that cannot be done here is a BackendUnavailableError (SGK104).
@@ -69,12 +59,12 @@ class TvmProperty(SubgraphProperty):
         return _operator(engine, subgraph, context.threads)
 
 
-class TvmBackend(Backend[Options]):
+class TvmBackend(sk.Backend[Options]):
     """Compiles subgraphs of static shape to native code with Apache TVM."""
 
     name: ClassVar[str] = "tvm"
     api: ClassVar[str] = "1.0"
-    traits = Traits(
+    traits = sk.Traits(
         pool="sleeps",
         evidence="asked",
         loses_nan=frozenset(
@@ -93,11 +83,11 @@ class TvmBackend(Backend[Options]):
         super().__init__(options)
         require_tunable(self.name, self.option_values)
 
-    def properties(self) -> Sequence[SubgraphProperty]:
+    def properties(self) -> Sequence[sk.SubgraphProperty]:
         return (TvmProperty(),)
 
     @classmethod
-    def probe(cls, *, deep: bool = False) -> ProbeResult:
+    def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Say which TVM is installed; only ``deep`` imports it, which takes seconds."""
         versions = installed_versions("apache-tvm", "apache-tvm-ffi", "subgraphkit-tvm")
         device = "cpu"
@@ -110,36 +100,38 @@ class TvmBackend(Backend[Options]):
                 problem = f"module {MODULE!r} cannot be used: {words_of(error)}"
         if problem:
             hint = "pip install 'apache-tvm>=0.27,<0.28'"
-            return ProbeResult(available=False, versions=versions, problems=(problem,), hint=hint)
-        return ProbeResult(available=True, devices=(device,), versions=versions)
+            return sk.ProbeResult(
+                available=False, versions=versions, problems=(problem,), hint=hint
+            )
+        return sk.ProbeResult(available=True, devices=(device,), versions=versions)
 
     def fingerprint(self) -> str:
         """Return the identity of TVM, its LLVM and the processor compiled for."""
         return f"{self.name};{identity()}"
 
-    def separate_weights(self, subgraph: Subgraph) -> Collection[str]:
+    def separate_weights(self, subgraph: sk.Subgraph) -> Collection[str]:
         """Name the constants that are parameters of the code."""
         return weight_names(subgraph)
 
     def deserialize(
-        self, blob: bytes, subgraph: Subgraph, context: BindContext[Options]
-    ) -> SubgraphOperator:
+        self, blob: bytes, subgraph: sk.Subgraph, context: BindContext[Options]
+    ) -> sk.SubgraphOperator:
         """Load code and prepare the weights for it; ValueError if damaged or another's."""
         library = unpack(blob)
         return _operator(Engine(load_library(library), library), subgraph, context.threads)
 
 
-def _operator(engine: Engine, subgraph: Subgraph, threads: int | None) -> TvmOperator:
+def _operator(engine: Engine, subgraph: sk.Subgraph, threads: int | None) -> TvmOperator:
     return TvmOperator(engine, subgraph, _facts(engine, subgraph), threads)
 
 
-def _refusal_of(subgraph: Subgraph, error: Exception) -> Unsupported:
+def _refusal_of(subgraph: sk.Subgraph, error: Exception) -> sk.Unsupported:
     members = [node.id for node in subgraph.members]
     nodes = _find_blamed(subgraph, members) if len(members) > 1 else []
-    return Unsupported(f"TVM: {words_of(error)}", nodes=nodes)
+    return sk.Unsupported(f"TVM: {words_of(error)}", nodes=nodes)
 
 
-def _find_blamed(subgraph: Subgraph, nodes: Sequence[int]) -> Sequence[int]:
+def _find_blamed(subgraph: sk.Subgraph, nodes: Sequence[int]) -> Sequence[int]:
     """Compile halves of what fails, and halves of those that do, to tell who stands in the way."""
     if len(nodes) == 1:
         return nodes
@@ -147,7 +139,7 @@ def _find_blamed(subgraph: Subgraph, nodes: Sequence[int]) -> Sequence[int]:
     return [n for half in halves if _fails(subgraph, half) for n in _find_blamed(subgraph, half)]
 
 
-def _fails(subgraph: Subgraph, nodes: Sequence[int]) -> bool:
+def _fails(subgraph: sk.Subgraph, nodes: Sequence[int]) -> bool:
     part = make_subgraph(subgraph.graph, nodes, subgraph.backend)
     try:
         if part.outputs:
@@ -157,7 +149,7 @@ def _fails(subgraph: Subgraph, nodes: Sequence[int]) -> bool:
     return False
 
 
-def _facts(engine: Engine, subgraph: Subgraph) -> Mapping[str, Any]:
+def _facts(engine: Engine, subgraph: sk.Subgraph) -> Mapping[str, Any]:
     stored = (subgraph.constants[name].type.nbytes or 0 for name in weight_names(subgraph))
     return {
         "library": f"tvm {tvm().__version__}",
