@@ -12,6 +12,7 @@ from .graph import Initializer as Initializer
 from .graph import Node as Node
 from .graph import NodeTable as NodeTable
 from .graph import WeightsPlace as WeightsPlace
+from .graph import body_graphs as body_graphs
 from .subgraph import Boundary as Boundary
 from .subgraph import Subgraph as Subgraph
 from .subgraph import boundaries as boundaries

@@ -9,7 +9,7 @@ own reference. Names that the bodies of If, Loop and Scan capture from outside a
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, overload
@@ -365,3 +365,19 @@ class BoundGraph(Graph):
     def is_constant_node(self, node: int) -> bool:
         """Say whether a node only states a constant, or was left out, and so never needs to run."""
         return node in self.left_out or super().is_constant_node(node)
+
+
+def body_graphs(node: Node) -> Iterator[BoundGraph]:
+    """Yield the bodies of a node as graphs: what they capture is an input, or a constant."""
+    outer = node.graph
+    for body in node.bodies.values():
+        kept = {one.name: getattr(body, one.name) for one in fields(Graph)}
+        stated = {name: outer.constants[name] for name in body.captures if name in outer.constants}
+        types = {name: outer.types[name] for name in body.captures if name in outer.types}
+        kept |= {
+            "inputs": (*body.inputs, *(name for name in body.captures if name not in stated)),
+            "initializers": {**stated, **body.initializers},
+            "constants": {**stated, **body.constants},
+            "types": {**types, **body.types},
+        }
+        yield BoundGraph(**kept)

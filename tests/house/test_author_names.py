@@ -18,7 +18,7 @@ FOR_AUTHORS = {
     "subgraphkit.backend": list(subgraphkit.backend.__all__),
     "subgraphkit.ir": [
         "BoundGraph", "Bounds", "Graph", "Initializer", "MOST_AT_BIND", "Node", "Subgraph",
-        "effort_of", "integer_bounds", "make_subgraph",
+        "body_graphs", "effort_of", "integer_bounds", "make_subgraph",
     ],
     "subgraphkit.logs": ["logger_of"],
     "subgraphkit.onnx_io": ["load", "node_key", "outside_weights", "write_value_info"],

@@ -18,10 +18,9 @@ from subgraphkit.backend import (
     scaled_weights,
 )
 from subgraphkit.errors import CompileError
-from subgraphkit.ir import BoundGraph
+from subgraphkit.ir import BoundGraph, body_graphs
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
-from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.compiling import compile_subgraph, configuration, integers_in, restore
 from subgraphkit_openvino.operator import OpenVINOOperator
 from subgraphkit_openvino.questions import Questions

@@ -8,7 +8,6 @@ from subgraphkit.types import Dim
 _CHANNELS: Final = 2
 _SCALES: Final = 2
 _SIZES: Final = 3
-_IMAGES: Final = 4
 _VOLUMES: Final = 5
 _TRIED: Final = 64
 
@@ -57,7 +56,7 @@ def _keeps_channels(node: Node) -> bool:
     """
     before, after = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
     known = {size for size in (*before[1:2], *after[1:2]) if isinstance(size, int)}
-    needs = (len(before), node.attribute("mode")) == (_IMAGES, "cubic") or len(before) == _VOLUMES
+    needs = (len(before), node.attribute("mode")) == (4, "cubic") or len(before) == _VOLUMES
     if not needs and len(known) < _CHANNELS:
         return True
     return after[1:2] == before[1:2] != (None,) or _repeats_channels(node)
@@ -134,6 +133,19 @@ def far_window(node: Node, filters: int = 1) -> str:
             if (taps - 1) * step >= spare:
                 return f"dilations beyond {_TRIED} places of an open size, which OpenVINO refuses"
     return ""
+
+
+def padded_point(node: Node) -> str:
+    """Refuse padding wider than a window, and strides of one element, which go in front of it."""
+    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or (None,)
+    strides, pads = node.attribute("strides", None) or (), node.attribute("pads", None) or ()
+    steps = tuple(node.attribute("dilations", None) or (1,) * len(pads))
+    for pad, step, taps in zip(pads, steps * 2, filters[_CHANNELS:] * 2, strict=False):
+        if isinstance(taps, int) and pad > (taps - 1) * step + 1:
+            return "padding wider than a window, for which OpenVINO reads what lies beside"
+    is_wide = any(isinstance(size, int) and size > 1 for size in filters[_CHANNELS:])
+    is_plain = is_wide or not any(pads) or all(one == 1 for one in strides)
+    return "" if is_plain else "strides of a filter of one element, which it takes before it pads"
 
 
 def other_steps(node: Node) -> str:

@@ -16,7 +16,7 @@ MADE_UP: Final = frozenset(
     | {"MaxRoiPool", "ReduceMean", "RoiAlign"}
 )
 """Operators of which OpenVINO makes anything, or ends the process, where there is nothing."""
-_OF_SOMETHING: Final = MADE_UP | {"AveragePool", "Conv", "LpPool", "MaxPool"}
+_OF_SOMETHING: Final = MADE_UP | {"ArgMax", "ArgMin", "AveragePool", "Conv", "LpPool", "MaxPool"}
 """The same where the nothing is fed."""
 
 

@@ -7,8 +7,7 @@ zeros and others an error, but GatherND reads and ScatterElements writes outside
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from subgraphkit.ir import BoundGraph, Bounds, Node
-from subgraphkit_openvino.bodies import body_graphs
+from subgraphkit.ir import BoundGraph, Bounds, Node, body_graphs
 
 INDICES: Final[Mapping[str, frozenset[int]]] = {
     "ConstantOfShape": frozenset({0}),

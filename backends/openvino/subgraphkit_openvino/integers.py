@@ -15,10 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend import Refusal, Unsupported
-from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
+from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, body_graphs, integer_bounds
 from subgraphkit.types import DataType
 from subgraphkit_openvino import indices
-from subgraphkit_openvino.bodies import body_graphs
 
 _WHOLE: Final = frozenset(one for one in DataType if one.is_native and one.numpy.kind in "iu")
 _NUMBERS: Final = frozenset(DataType) - {DataType.BOOL, DataType.STRING, DataType.UNDEFINED}

@@ -223,7 +223,8 @@ def hold_apart(model: Any) -> None:
             is_of_heads = len(shape) == _IMAGES and shape[1] == shape[2]
             _part((ends[0], *op.output(0).get_target_inputs()) if is_of_heads else ())
         elif "auto_broadcast" in op.get_attributes():
-            less = [end for end in ends if end.get_partial_shape().rank != shape.rank]
+            is_wide = shape.rank.is_dynamic or not len(shape) or shape[-1] != 1
+            less = [it for it in ends if not is_wide or it.get_partial_shape().rank != shape.rank]
             _part(end for end in less if _follows_product(end.get_source_output()))
             _part(end for end in ends if _is_scaled_away(op, end))
         elif name == "Log" and {one.get_type_name() for one in _readers(op)} != {"Tanh"}:

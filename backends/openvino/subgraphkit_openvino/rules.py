@@ -10,15 +10,14 @@ from typing import Final
 import numpy as np
 
 from subgraphkit.backend import Refusal, RegionFallback
-from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir import BoundGraph, Node, body_graphs
 from subgraphkit.types import DataType, TensorType
-from subgraphkit_openvino.bodies import body_graphs
 from subgraphkit_openvino.geometry import dots_problem, pool_problem, resize_problem
 from subgraphkit_openvino.guarding import MADE_UP
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
-from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_left_alone, turned_products
+from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_idle, is_one_stored, turned_products
 
 _RANDOM: Final = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _OUT_OF_LINE: Final[Mapping[str, str]] = {
@@ -206,7 +205,7 @@ def _quantize(node: Node) -> str:
 def _slice(node: Node) -> str:
     if len(node.inputs) > _AXES and node.inputs[_AXES] and not node.is_constant(_AXES):
         return "axes known when running, at which OpenVINO crashes"
-    steps = node.constant(_STEPS)
+    steps = node.constant(4)
     if steps is not None and steps.size and not -_INT32 <= steps.min() <= steps.max() <= _INT32:
         return "steps beyond 32 bits, at which OpenVINO crashes"
     return ""
@@ -238,12 +237,14 @@ def _cast(node: Node) -> str:
 
 
 def _clip(node: Node) -> str:
+    if is_one_stored(node):
+        return "one stored element, to which a bound that is fed gives another shape"
     is_bounded = node.opset >= _BOUNDS_AS_INPUTS or node.attributes.keys() >= {"min", "max"}
     return "" if is_bounded else "no bound on one side, where OpenVINO lets infinity pass"
 
 
 def _non_zero(node: Node) -> str:
-    if node.is_constant(0) and set((node.shape(0) or ())[1:]) == {1} == set(node.shape(0) or ()):
+    if is_one_stored(node):
         return "one stored element, of whose places OpenVINO writes the first alone"
     cast = _cast_before(node)
     while cast is not None:
@@ -286,7 +287,7 @@ def _norm(node: Node) -> str:
     if node.op_type == "ReduceL1" and node.attribute("axes") is not None:
         return "axes as an attribute, for which OpenVINO adds up all there is"
     told = "noop_with_empty_axes, for which OpenVINO hands numbers on as they are"
-    return told if is_left_alone(node) else ""
+    return told if is_idle(node) else ""
 
 
 def _top_k(node: Node) -> str:
@@ -324,7 +325,6 @@ _BOUNDS_AS_INPUTS: Final = 11
 _WRAPPING: Final = 11
 """The operator set from which on OpenVINO counts indices below 0 from the end, as others do."""
 _ZERO: Final = 2
-_STEPS: Final = 4
 _INT32: Final = (1 << 31) - 1
 
 

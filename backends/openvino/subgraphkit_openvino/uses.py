@@ -7,9 +7,8 @@ import numpy as np
 
 from subgraphkit.ir import BoundGraph, Node
 from subgraphkit.types import DataType
-from subgraphkit_openvino.geometry import far_window, other_steps
+from subgraphkit_openvino.geometry import far_window, other_steps, padded_point
 
-_CHANNELS: Final = 2
 _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
 _LENGTHS: Final = 4
@@ -99,6 +98,11 @@ def _is_stored(node: Node, place: int, steps: int = 8) -> bool:
     return all(_is_stored(maker, at, steps - 1) for at, name in enumerate(maker.inputs) if name)
 
 
+def is_one_stored(node: Node) -> bool:
+    """Say whether what a node reads is one stored element with axes, or made of what is stored."""
+    return set(node.shape(0) or ()) == {1} and _is_stored(node, 0)
+
+
 def _stored_product(node: Node) -> str:
     told = "a product of what is stored, to which OpenVINO joins what follows once for all runs"
     return told if _is_stored(node, 1) and _is_stored(node, 0) else ""
@@ -118,19 +122,6 @@ def _behind_state(node: Node) -> str:
     return "" if maker.attribute("direction", "") == _BOTH_WAYS else told
 
 
-def _padded_point(node: Node) -> str:
-    """Refuse padding wider than a window, and strides of one element, which go in front of it."""
-    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or (None,)
-    strides, pads = node.attribute("strides", None) or (), node.attribute("pads", None) or ()
-    steps = tuple(node.attribute("dilations", None) or (1,) * len(pads))
-    for pad, step, taps in zip(pads, steps * 2, filters[_CHANNELS:] * 2, strict=False):
-        if isinstance(taps, int) and pad > (taps - 1) * step + 1:
-            return "padding wider than a window, for which OpenVINO reads what lies beside"
-    is_wide = any(isinstance(size, int) and size > 1 for size in filters[_CHANNELS:])
-    is_plain = is_wide or not any(pads) or all(one == 1 for one in strides)
-    return "" if is_plain else "strides of a filter of one element, which it takes before it pads"
-
-
 def _quantised_maxima(node: Node) -> str:
     """Refuse maxima that are quantised in the kernel that looks for them, in 8 bits then."""
     readers = list(node.consumers())
@@ -141,7 +132,7 @@ def _quantised_maxima(node: Node) -> str:
 
 
 def _conv_transpose(node: Node) -> str:
-    sizes = (node.shape(0) or (None,))[_CHANNELS:]
+    sizes = (node.shape(0) or (None,))[2:]
     is_same = node.attribute("auto_pad", "").startswith("SAME")
     if node.attribute("output_shape", None):
         odd = is_same or node.attribute("group", 1) > 1 or node.attribute("output_padding", None)
@@ -168,7 +159,7 @@ def _gemm(node: Node) -> str:
 
 
 def _filters(node: Node) -> str:
-    if problem := _padded_point(node) or _result_steps(node):
+    if problem := padded_point(node) or _result_steps(node):
         return problem
     if any((node.shape(place) or (1,)) != (1,) for place in (_SCALES[1], _SCALES[1] + 1)):
         return "a scale or zero point of each filter, which OpenVINO applies along another axis"
@@ -193,7 +184,7 @@ def _result_steps(node: Node) -> str:
     return "scales of few digits, whose halves between steps OpenVINO rounds otherwise"
 
 
-def is_left_alone(node: Node) -> bool:
+def is_idle(node: Node) -> bool:
     """Say whether a reduction is along no axes, and not along all of them."""
     axes = node.constant(1)
     has_axes = axes.size if axes is not None else any(node.inputs[1:])
@@ -204,7 +195,7 @@ def _logarithm(node: Node) -> str:
     """Look for axes that are left out on purpose, or an attribute still, and for open sizes."""
     if node.opset >= _SOFTMAX_OF_ONE_AXIS and node.attribute("axes") is not None:
         return "axes as an attribute, instead of which OpenVINO takes all, or ends the process"
-    if is_left_alone(node):
+    if is_idle(node):
         return "noop_with_empty_axes, for which OpenVINO takes no logarithm"
     return "" if is_fixed(node) else "open sizes, with which OpenVINO takes it over all axes"
 
@@ -371,8 +362,8 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
     "Compress": _compress,
     "Concat": _turned_halves,
-    "Conv": lambda n: _conv(n) or far_window(n) or _padded_point(n) or _stored_product(n),
-    "ConvInteger": lambda n: _conv(n) or far_window(n) or _padded_point(n),
+    "Conv": lambda n: _conv(n) or far_window(n) or padded_point(n) or _stored_product(n),
+    "ConvInteger": lambda n: _conv(n) or far_window(n) or padded_point(n),
     "ConvTranspose": lambda node: _conv_transpose(node) or _stored_product(node),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,

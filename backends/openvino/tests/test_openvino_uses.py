@@ -97,6 +97,11 @@ from subgraphkit.errors import SubgraphkitWarning
             "writes the first alone",
         ),
         (
+            "() => (y) <int8[1,1] w={2}, float s={1}> {d=DequantizeLinear(w,s) y=NonZero(d)}",
+            18,
+            "the first",
+        ),
+        (
             "(float[N,2] x) => (float[M,2] y, float[O,2] z) { y, z = Split <split = [2,0]> (x) }",
             7,
             "a part of no size",
@@ -225,6 +230,7 @@ def test_corners_are_aligned_by_scales_where_these_are_whole_numbers(scale, home
 
 @pytest.mark.parametrize(("line", "shape"), [
     ("float[3,1,N,1] y) { y = LSTM<hidden_size = 1>(x, w, w) }", (3, 1, 0, 1)),
+    ("int64[1,N,1] y) { y = ArgMax(x) }", (1, 0, 1)),
     ("float[3,N,M] y) { y = MaxPool<kernel_shape = [2], pads = [1,1]>(x) }", (3, 0, 2)),
     ("""float[A,B,C,D] y) <float[1,5] r = {0,0,0,1,1}, int64[1] a = {3}>
         { u = Unsqueeze(x, a) y = MaxRoiPool<pooled_shape = [1,1]>(u, r) }""", (1, 0, 1, 1)),
