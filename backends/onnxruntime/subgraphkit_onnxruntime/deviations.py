@@ -15,8 +15,8 @@ import numpy.typing as npt
 import onnx.parser
 
 from subgraphkit.backend import RegionFallback
-from subgraphkit.ir import Node
-from subgraphkit.types import DataType, Shape
+from subgraphkit.ir import Node, body_graphs
+from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.resizing import cut_fractions, resize_problem
 from subgraphkit_onnxruntime.windows import POOLS, makes_an_element, stated_size, window_problem
@@ -29,24 +29,17 @@ def deviation(node: Node) -> str:
         return "it divides by the largest number, not by the largest magnitude" if is_signed else ""
     fragile = (op_type := node.op_type) in FAILS_ON_NOTHING
     maker = RegionFallback.emptied_by(node) if fragile else None
-    is_asked = fragile or node.id in node.graph.table.bodies
-    if maker is not None or (is_asked and _reads_nothing(node)):
+    if maker is not None or (fragile and _reads_nothing(node)):
         which = f", which {maker.op_type} may leave" if maker is not None else ""
         return f"of nothing{which}, it makes 0, fails or ends the process"
     check = _CHECKS.get(op_type)
     return check(node) if check is not None else ""
 
 
-def _reads_nothing(node: Node, outside: Callable[[str], Shape] = lambda _: ()) -> bool:
-    """Say whether a node, or one in its bodies, surely works on nothing, and may not."""
-
-    def shape(name: str) -> Shape:
-        return node.graph.shape(name) or outside(name)
-
+def _reads_nothing(node: Node) -> bool:
+    """Say whether a node surely works on nothing."""
     read = node.inputs if node.op_type == "Einsum" else node.inputs[:1]
-    is_empty = node.op_type in FAILS_ON_NOTHING and any(0 in shape(name) for name in read)
-    inner = (one for body in node.bodies.values() for one in body.nodes)
-    return is_empty or any(_reads_nothing(one, shape) for one in inner)
+    return any(0 in (node.graph.shape(name) or ()) for name in read)
 
 
 @cache
@@ -102,12 +95,12 @@ _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 _LARGEST_FACTOR: Final = 64
 ENDS_ON_NOTHING: Final = frozenset(
     {"ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
-    | {"NegativeLogLikelihoodLoss", "ReduceMean", "Unique"}
+    | {"NegativeLogLikelihoodLoss", "ReduceMean", "RoiAlign", "Unique"}
 )
 """Operators that end the process where they are fed nothing, or make 0 of it."""
-FAILS_ON_NOTHING: Final = ENDS_ON_NOTHING | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
-_BATCH: Final = 1
-_HIGH: Final = 2
+FAILS_ON_NOTHING: Final = frozenset(
+    ENDS_ON_NOTHING - {"RoiAlign"} | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
+)
 _SHORT: Final = {"bfloat16", "bool", "float16"}
 _EXPANDED: Final = 27
 _FED_AXIS: Final = 20
@@ -115,6 +108,7 @@ _FILLED: Final = 12
 _SUMS: Final = ("L1", "Mean", "Prod", "Sum", "SumSquare")
 _WHOLE: Final = ("Einsum", "Pow", *map("Reduce{}".format, _SUMS))
 _EMPTY: Final = ("GlobalLpPool", "LRN", *map("{}Normalization".format, ("Group", "Layer", "RMS")))
+_SCALED: Final = frozenset({"Affine", "ScaledTanh", "ThresholdedRelu"})
 
 
 def _attention(node: Node) -> str:
@@ -197,12 +191,11 @@ _WIDENED: Final = "places of another type than the elements, which it widens bef
 _EXPONENTIALS: Final = "its exponentials overflow, or are cut to whole numbers"
 _IN_FLOAT: Final = "whole numbers of 32 and 64 bits, computed in 24"
 _HEARD: Final = "keepdims is heard although sizes are stated"
-_SINGLE: Final = "double precision is not computed, and a run fails"
 _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
 
 
 def _empty(node: Node) -> str:
-    is_empty = 0 in (node.shape(0) or ())[_BATCH:]
+    is_empty = 0 in (node.shape(0) or ())[1:]
     return "tensors without elements are an error, or end the process" if is_empty else ""
 
 
@@ -237,15 +230,15 @@ def _scan(node: Node) -> str:
 
 
 def _bodies(node: Node) -> str:
-    for body in node.bodies.values():
+    for body in body_graphs(node):
         if len({*body.outputs}) < len(body.outputs) and node.op_type != "Loop":
             return "a body names a value twice, and one of the two stays unwritten"
         for one in body.nodes:
             is_pool = one.op_type in POOLS
             if is_pool and (one.attribute("ceil_mode", 0) or makes_an_element(one)):
                 return "of windows in a body it makes more than there are, or expects them"
-            if problem := _bodies(one):
-                return problem
+            if problem := (deviation(one) or BEYOND_DOUBLES * is_fed_sum(one)):
+                return f"in a body, {one.label}: {problem}"
     return ""
 
 
@@ -272,6 +265,14 @@ def _loop(node: Node) -> str:
         if shape is None and len(node.graph.shape(name) or ()) > 1:
             return "of a body that states no rank, results without rounds have one axis"
     return ""
+
+
+def _recurrent(node: Node) -> str:
+    scaled = _SCALED.intersection(node.attribute("activations", ()))
+    if scaled and not node.attribute("activation_alpha", ()):
+        return f"{min(scaled)} without a stated alpha, for which it takes 0"
+    is_double = node.dtype() is DataType.DOUBLE and node.op_type != "RNN"
+    return "double precision is not computed, and a run fails" if is_double else ""
 
 
 def _scatter(node: Node) -> str:
@@ -313,7 +314,7 @@ def _stft(node: Node) -> str:
 
 
 def _clip(node: Node) -> str:
-    maker = node.producer(_HIGH) if _has(node.inputs, _HIGH) else None
+    maker = node.producer(2) if _has(node.inputs, 2) else None
     is_joined = maker and maker.op_type == "Relu"
     return "a bound made by Relu, which is taken for what is clipped" if is_joined else ""
 
@@ -336,7 +337,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(_WHOLE, _int64_through_double),
     "Attention": _attention,
     "BatchNormalization": lambda n: _WRITTEN_OVER if n.attribute("training_mode", 0) else "",
-    **dict.fromkeys(_EMPTY, _empty),
+    **dict.fromkeys(("RoiAlign", *_EMPTY), _empty),
     **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
     **dict.fromkeys(POOLS, lambda n: window_problem(n) or _empty(n)),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
@@ -349,7 +350,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "DFT": _half_spectrum,
     "Div": _division,
     "Dropout": _dropout,
-    **dict.fromkeys(("GRU", "LSTM"), lambda n: _SINGLE if n.dtype() is DataType.DOUBLE else ""),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
     "If": _bodies,

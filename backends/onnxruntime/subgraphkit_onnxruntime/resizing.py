@@ -17,6 +17,9 @@ def resize_problem(node: Node) -> str:
     if sizes is not None and not sizes.all():
         return "sizes of 0 are an error"
     mode = node.attribute("coordinate_transformation_mode", "")
+    keeps_ratio = node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
+    if keeps_ratio and min(node.attribute("axes", (0,))) < 0:
+        return "a ratio is kept along axes that are counted from the start alone"
     if mode == "tf_crop_and_resize" and not _crops_resized_axes(node):
         return "a region is left out along axes that keep their size"
     if not _resizes_few_axes(node):

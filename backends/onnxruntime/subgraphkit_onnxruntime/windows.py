@@ -9,13 +9,12 @@ from subgraphkit.ir import Node
 
 POOLS: Final = ("AveragePool", "LpPool", "MaxPool")
 _GLIDING: Final = re.compile("Conv|Pool|Resize")
-_PLANE: Final = 2
 
 
 def window_problem(node: Node) -> str:
     """Return what ONNX Runtime does otherwise with what slides; empty if it does nothing."""
     filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
-    taps = node.attribute("kernel_shape", None) or filters[_PLANE:]
+    taps = node.attribute("kernel_shape", None) or filters[2:]
     pairs = zip(node.attribute("strides", None) or (), taps, strict=False)
     spare = 0 if "Pool" in node.op_type else 1  # a step between windows of Conv is cut at the end
     goes_far = any(not isinstance(count, int) or step > count + spare for step, count in pairs)
@@ -28,10 +27,10 @@ def window_problem(node: Node) -> str:
         maker = maker.producer(0)
     if maker and maker == emptied:
         return f"of less than a window, which {maker.op_type} may leave, it makes an element"
-    summed = filters[1:] if node.op_type in {"ConvInteger", "QLinearConv"} else ()
+    summed = filters[1:] if node.op_type in {"ConvInteger", "QLinearConv"} else taps
     if not all(isinstance(size, int) and size for size in summed):
-        return "sums of nothing are left unwritten"
-    if 0 in (node.graph.shape(node.outputs[0]) or ())[_PLANE:]:
+        return "sums of nothing are left unwritten, or go on for ever"
+    if 0 in (node.graph.shape(node.outputs[0]) or ())[2:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""
 
@@ -44,7 +43,7 @@ def makes_an_element(node: Node) -> bool:
 
 def stated_size(node: Node) -> str:
     """Return what it does otherwise with the size of a transposed convolution."""
-    stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[_PLANE:]
+    stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[2:]
     is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
     is_less = any(isinstance(it, int) and new < it for new, it in zip(stated, sizes, strict=False))
     added = node.attribute("output_padding", None) or ()

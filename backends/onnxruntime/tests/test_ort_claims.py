@@ -241,6 +241,7 @@ def test_bfloat16_is_reduced_on_the_next_backend(reduction, home, operator):
         { y = LpPool<kernel_shape=[3,1], pads=[2,0,1,0]>(x) }""",
         """(float[1,1,2,2] x) => (float[1,1,0,0] y) <float[1,1,3,3] w = {1,1,1,1,1,1,1,1,1}>
         { y = Conv(x, w) }""",
+        "(float[1,1,4] x, float[1,1,K] w) => (float[1,1,5] y) { y = Conv(x, w) }",
         """(float[1,1,4,4] x) => (float[1,1,0,2] y) <int64[4] n = {1,1,0,2}>
         { y = Resize(x, , , n) }""",
     ],

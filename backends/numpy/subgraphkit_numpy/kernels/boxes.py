@@ -97,7 +97,8 @@ def align(site: Site) -> Made:
         weigh: Any = _averages
         if takes_largest:
             join, weigh = _largest, _extremes
-        for number, (box, batch) in enumerate(zip(ends, batches.tolist(), strict=True)):
+        pairs = zip(ends, batches.tolist(), strict=True) if x.size else ()
+        for number, (box, batch) in enumerate(pairs):
             sizes = box[2:] - box[:2]
             sizes = sizes if is_shifted else np.maximum(sizes, 1)
             rows, columns = (
