@@ -91,15 +91,9 @@ from subgraphkit.errors import SubgraphkitWarning
             "may be below 0",
         ),
         (
-            """(float x) => (int64[2,1] y, float[1] z) <int64[1] a = {-1}>
-            { k = Flatten(a) m = ReduceMin(k, a) y = NonZero(m) z = Unsqueeze(x, a) }""",
+            "() => (y) <int8[1] w={2}, float s={1}> {d=DequantizeLinear(w,s) y=NonZero(d)}",
             18,
-            "writes the first alone",
-        ),
-        (
-            "() => (y) <int8[1,1] w={2}, float s={1}> {d=DequantizeLinear(w,s) y=NonZero(d)}",
-            18,
-            "the first",
+            "first alone",
         ),
         (
             "(float[N,2] x) => (float[M,2] y, float[O,2] z) { y, z = Split <split = [2,0]> (x) }",
