@@ -8,26 +8,24 @@ from typing import Any
 
 import numpy as np
 
+import subgraphkit as sk
 from subgraphkit.backend import (
     BindContext,
     InnerTime,
     Interrupted,
     Progress,
-    SubgraphOperator,
-    Traits,
     fill_buffers,
     interrupted_here,
     interruptible,
 )
-from subgraphkit.errors import ExecutionError, SubgraphkitError
-from subgraphkit.ir import Subgraph
+from subgraphkit.errors import ExecutionError
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import Chains, compile_graph, failing_nodes
 from subgraphkit_numpy.kernels.limits import OutputTooLargeError
 from subgraphkit_numpy.parallel import BUFFER, allow_threads, stop_with
 
 
-class NumpyOperator(SubgraphOperator):
+class NumpyOperator(sk.SubgraphOperator):
     """A region as one straight-line Python function over NumPy.
 
     ``chains``: Nodes that one kernel computes: a convolution and what follows it at once.
@@ -39,11 +37,11 @@ class NumpyOperator(SubgraphOperator):
     Thread-safety: any number of threads may be inside ``run``.
     """
 
-    traits = Traits(thread_safe=True, fork_safe=True, minds_memory=True)
+    traits = sk.Traits(thread_safe=True, fork_safe=True, minds_memory=True)
 
     def __init__(
         self,
-        subgraph: Subgraph,
+        subgraph: sk.Subgraph,
         context: BindContext[Options],
         chains: Chains,
         growth: list[int],
@@ -82,7 +80,7 @@ class NumpyOperator(SubgraphOperator):
         """
         try:
             results = interruptible(progress, self._compute, progress, inputs)
-        except SubgraphkitError as error:
+        except sk.SubgraphkitError as error:
             if isinstance(error.__cause__, Interrupted):
                 error.context["nodes"] = failing_nodes(error.__cause__.__traceback__)
             raise

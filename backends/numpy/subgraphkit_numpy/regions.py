@@ -7,15 +7,8 @@ this only where nodes are left to it.
 import os
 from typing import ClassVar, Final
 
-from subgraphkit.backend import (
-    Answer,
-    BindContext,
-    Footprint,
-    SubgraphProperty,
-    SubgraphSelector,
-    peak_of_values,
-)
-from subgraphkit.ir import Node, Subgraph
+import subgraphkit as sk
+from subgraphkit.backend import Answer, BindContext, Footprint, peak_of_values
 from subgraphkit_numpy.backend_options import Options
 from subgraphkit_numpy.compiler import folding_growth
 from subgraphkit_numpy.fusion import ROOT, ChainProperty
@@ -37,7 +30,7 @@ _BETWEEN: Final = 8
 """One in so many bytes of values is left free between them, where none fits."""
 
 
-class NumpySelector(SubgraphSelector):
+class NumpySelector(sk.SubgraphSelector):
     """Takes every node that has an implementation, bodies included.
 
     ``max_output_bytes``: The most bytes that one output may have; 0 means no limit.
@@ -48,7 +41,7 @@ class NumpySelector(SubgraphSelector):
     def __init__(self, max_output_bytes: int = 0) -> None:
         self._max_output_bytes = max_output_bytes
 
-    def select(self, node: Node) -> Answer:
+    def select(self, node: sk.Node) -> Answer:
         """Look the operator up; a refusal names operator, element types and opset."""
         entry = implementation(node)
         if not isinstance(entry, Implementation):
@@ -66,7 +59,10 @@ class NumpySelector(SubgraphSelector):
 
 
 def compile_region(
-    subgraph: Subgraph, context: BindContext[Options], others: SubgraphProperty, growth: list[int]
+    subgraph: sk.Subgraph,
+    context: BindContext[Options],
+    others: sk.SubgraphProperty,
+    growth: list[int],
 ) -> NumpyOperator:
     """Compile a region; a convolution and its epilogue become one kernel.
 
@@ -82,7 +78,7 @@ def compile_region(
     return NumpyOperator(subgraph, context, chains, growth)
 
 
-def footprint_of(subgraph: Subgraph, threads: int | None) -> Footprint:
+def footprint_of(subgraph: sk.Subgraph, threads: int | None) -> Footprint:
     """Count what kernels keep and what a run takes; weights are used where they are."""
     values = peak_of_values(subgraph, views=_aliases, overwrites=_writes_over)
     held, scratch, most = 0, 0, values.bytes
@@ -95,11 +91,11 @@ def footprint_of(subgraph: Subgraph, threads: int | None) -> Footprint:
     return Footprint(held, 0, values, work, library=threads * _OF_A_THREAD)
 
 
-def _aliases(node: Node) -> bool:
+def _aliases(node: sk.Node) -> bool:
     entry = implementation(node)
     return isinstance(entry, Implementation) and entry.aliases
 
 
-def _writes_over(node: Node) -> bool:
+def _writes_over(node: sk.Node) -> bool:
     """Say whether a node is computed element by element, as most that take ``out`` are."""
     return node.op_type not in _CONVOLUTIONS and node.op_type not in {"MatMul", "Gemm", "Concat"}

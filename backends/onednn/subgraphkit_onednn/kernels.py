@@ -29,7 +29,6 @@ _NAMES: Final = """
 abs clamp elu exp gelu hard_sigmoid hard_swish leaky_relu relu round sigmoid sqrt square tanh
 """
 _UNARY: Final = frozenset(_NAMES.split())
-_CONVOLUTIONS: Final = frozenset({"convolution", "conv_transpose"})
 _RELU: Final = 0x20
 """Stands for all of them: kernels take any or none."""
 
@@ -130,9 +129,12 @@ def _is_fused_well(chain: Sequence[DraftOperation]) -> bool:
     """Say whether there is more than the reference kernel, of an operation that is not asked about.
 
     A convolution takes one sum with a tensor of its size, and other operands only if they are
-    broadcast. A function of one element takes no operand behind it, but for x * sigmoid(x).
+    broadcast; a transposed one takes nothing, or most of them leave it to the reference kernel. A
+    function of one element takes no operand behind it, but for x * sigmoid(x).
     """
-    if chain[0].kind in _CONVOLUTIONS:
+    if chain[0].kind == "conv_transpose":
+        return len(chain) == 1
+    if chain[0].kind == "convolution":
         dims = chain[0].outputs[0].dims
         steps = [(one.kind, _other_operand(before, one).dims) for before, one in pairwise(chain)]
         return [kind for kind, size in steps if kind in _BINARY and size == dims] in ([], ["add"])

@@ -9,29 +9,13 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from subgraphkit.backend import (
-    ON_DEVICE,
-    InnerTime,
-    Progress,
-    RegionFallback,
-    SubgraphOperator,
-    Traits,
-    fill_buffers,
-)
+import subgraphkit as sk
+from subgraphkit.backend import ON_DEVICE, InnerTime, Progress, RegionFallback, fill_buffers
 from subgraphkit.types import DataType, TensorType, ValueType
+from subgraphkit_onnxruntime import tensors
 from subgraphkit_onnxruntime.deviations import ENDS_ON_NOTHING
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.settings import SessionSettings
-from subgraphkit_onnxruntime.tensors import (
-    HOST,
-    OrtArray,
-    as_array,
-    as_ort_value,
-    device_of,
-    is_on_device,
-    is_plain,
-    value_over,
-)
 from subgraphkit_onnxruntime.weights import HandedWeights
 
 _OF_VALUES: Final = re.compile(
@@ -51,7 +35,7 @@ _EXACT: Final = 1 << 53
 _Record = Callable[[InnerTime], object]
 
 
-class OnnxRuntimeOperator(SubgraphOperator):
+class OnnxRuntimeOperator(sk.SubgraphOperator):
     """Runs a region by one call of ``InferenceSession.run``.
 
     Contiguous inputs are read where they are, and outputs are handed out where ONNX Runtime made
@@ -60,7 +44,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
     Thread-safety: any number of threads may be inside ``run``; ONNX Runtime allows it.
     """
 
-    traits = Traits(thread_safe=True, minds_memory=True, in_place=_IN_PLACE)
+    traits = sk.Traits(thread_safe=True, minds_memory=True, in_place=_IN_PLACE)
 
     def __init__(  # noqa: PLR0913 (all that a session was made of)
         self,
@@ -71,7 +55,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
         settings: SessionSettings,
         *,
         facts: Mapping[str, Any],
-        profiled: Callable[[_Record], SubgraphOperator],
+        profiled: Callable[[_Record], sk.SubgraphOperator],
         fallback: RegionFallback,
         summed: Sequence[str] = (),
     ) -> None:
@@ -91,8 +75,8 @@ class OnnxRuntimeOperator(SubgraphOperator):
         # Only numbers in tensors can be bound to memory of ours.
         self._bindable = all(map(_is_bindable, self._types))
         self._settings = settings
-        self.device = device_of(settings) if self._bindable else HOST
-        self._all_plain = all(map(is_plain, self._types))
+        self.device = tensors.device_of(settings) if self._bindable else tensors.HOST
+        self._all_plain = all(map(tensors.is_plain, self._types))
         # below the Python one, whose checks the bind has made already
         self._call = getattr(getattr(session, "_sess", None), "run", session.run)
         self._options = onnxruntime().RunOptions
@@ -119,7 +103,11 @@ class OnnxRuntimeOperator(SubgraphOperator):
         try:
             buffers = outputs if outputs is not None else (None,) * len(self._outputs)
             # Where no buffer is to be filled, a run costs less than a binding of every value.
-            runs = self._all_plain and self.device == HOST and all(one is None for one in buffers)
+            runs = (
+                self._all_plain
+                and self.device == tensors.HOST
+                and all(one is None for one in buffers)
+            )
             if self._bindable and not runs:
                 return self._run_bound(inputs, buffers, options)
             named = dict(zip(self._inputs, inputs, strict=True))
@@ -143,7 +131,7 @@ class OnnxRuntimeOperator(SubgraphOperator):
             facts["profile"] = self._profile
         return facts
 
-    def profiled(self, record: _Record) -> SubgraphOperator:
+    def profiled(self, record: _Record) -> sk.SubgraphOperator:
         """Open the region again, with ONNX Runtime's profiler."""
         return self._profiled(record)
 
@@ -183,7 +171,9 @@ class OnnxRuntimeOperator(SubgraphOperator):
         for place, (name, buffer) in enumerate(zip(self._outputs, buffers, strict=True)):
             if buffer is None or buffer is ON_DEVICE:
                 # What stays is one of NumPy's types: ONNX Runtime fetches no other from a device.
-                bound.allocate(name, on_device=buffer is ON_DEVICE and is_plain(types[place]))
+                bound.allocate(
+                    name, on_device=buffer is ON_DEVICE and tensors.is_plain(types[place])
+                )
                 made.append(place)
             elif known(name, object)() is not buffer:
                 results[place] = bound.bind(buffer, name, types[place], is_read=False)
@@ -210,7 +200,7 @@ class _Bound:
         self.known: dict[str, Callable[[], Any]] = {}  # references, by name
         self._open: dict[str, bool] = {}  # what ONNX Runtime allocates, and whether on the device
         # Arrays of the host are bound below the Python binding, whose checks were made already.
-        compiled = getattr(self.binding, "_iobinding", None) if device == HOST else None
+        compiled = getattr(self.binding, "_iobinding", None) if device == tensors.HOST else None
         self._read = getattr(compiled, "bind_input", None) if is_plain else None
 
     def bind(self, array: Any, name: str, type_: ValueType, *, is_read: bool) -> Any:
@@ -218,14 +208,14 @@ class _Bound:
         self.known.pop(name, None)
         self._open.pop(name, None)
         bind = self.binding.bind_ortvalue_input if is_read else self.binding.bind_ortvalue_output
-        if self._device != HOST and is_on_device(array):
-            bind(name, value_over(array, name, type_, self._settings))
+        if self._device != tensors.HOST and tensors.is_on_device(array):
+            bind(name, tensors.value_over(array, name, type_, self._settings))
             return array
         held = np.asarray(array, order="C")
         if is_read and self._read is not None:
             self._read(name, held)
         else:
-            bind(name, as_ort_value(held)[0])
+            bind(name, tensors.as_ort_value(held)[0])
         if held is array:
             self.known[name] = weakref.ref(array)
         return held
@@ -243,7 +233,7 @@ class _Bound:
         """Return what ONNX Runtime allocated; the next run allocates anew."""
         on_device = self._open.pop(name)
         self.allocate(name, on_device=on_device)
-        return OrtArray(made, dtype) if on_device else as_array(made, dtype)
+        return tensors.OrtArray(made, dtype) if on_device else tensors.as_array(made, dtype)
 
 
 def _rounds(summed: Any) -> bool:

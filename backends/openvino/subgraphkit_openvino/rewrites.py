@@ -1,6 +1,6 @@
 """Rewrites of a model before it is compiled, where OpenVINO's own way is another than ONNX's."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from subgraphkit_openvino import library
 from subgraphkit_openvino.folding import compute_stored
+from subgraphkit_openvino.kernels import QUICKER, operations
 
 _LEVELS: Final = 256
 _MASK: Final = 3
@@ -18,15 +19,6 @@ _PARTING: Final = {"Slice", "Split", "VariadicSplit"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
 
-def _operations(model: Any) -> Iterator[Any]:
-    """Go through the operations of a model and of the branches in it."""
-    for op in model.get_ops():
-        yield op
-        if op.get_type_name() == "If":
-            for branch in range(2):
-                yield from _operations(op.get_function(branch))
-
-
 def round_before_limits(model: Any) -> None:
     """Round what is quantised by its step; an ``openvino.Model`` is changed in place.
 
@@ -34,7 +26,7 @@ def round_before_limits(model: Any) -> None:
     is no longer halfway, or goes to the other step. Kernels of eight bits stay what they are.
     """
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         step = _step(op) if op.get_type_name() == "FakeQuantize" else None
         if step is not None:
             scale = ops.constant(step)
@@ -69,7 +61,7 @@ def subtract_whole_numbers(model: Any) -> None:
     added behind.
     """
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         if op.get_type_name() != "Subtract":
             continue
         wide, scaled = [op.input_value(place).get_node() for place in range(2)], _readers(op)
@@ -100,7 +92,7 @@ def drop_idle_conversions(model: Any) -> None:
 
     Of a result's size OpenVINO keeps the last, and of its place: it writes to what was fed before.
     """
-    for op in _operations(model):
+    for op in operations(model):
         is_conversion = op.get_type_name() in {"Convert", "ConvertLike"}
         if is_conversion and op.get_input_element_type(0) == op.get_output_element_type(0):
             op.output(0).replace(op.input_value(0))
@@ -116,7 +108,7 @@ def keep_places_inside(model: Any) -> None:
     Indices out of range are an error in ONNX; of these, the nearest element is taken.
     """
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         if op.get_type_name() != "GatherND" or op.input(0).get_partial_shape().is_static:
             continue
         data, places = op.input_value(0), op.input_value(1)
@@ -134,7 +126,7 @@ def keep_places_inside(model: Any) -> None:
 def cover_other_axes(model: Any) -> None:
     """Cut what GatherElements reads down to its indices, of which other axes may be shorter."""
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         if op.get_type_name() != "GatherElements":
             continue
         data, places = op.input_value(0), op.input_value(1)
@@ -157,7 +149,7 @@ def cover_other_axes(model: Any) -> None:
 def repeat_along_new_axes(model: Any) -> None:
     """Repeat what is known when running, as a spread along new axes; Tile reads elsewhere."""
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         counts = op.input_value(1) if op.get_type_name() == "Tile" else None
         if counts is None:
             continue
@@ -186,7 +178,7 @@ def _with_one_empty(shape: Any, rank: int) -> Any:
 def align_corners_by_sizes(model: Any) -> None:
     """Resize to sizes where corners are aligned: OpenVINO puts points by scales, ONNX by sizes."""
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         how = op.get_attributes() if op.get_type_name() == "Interpolate" else {}
         if (
             how.get("coordinate_transformation_mode") != "align_corners"
@@ -213,7 +205,7 @@ def hold_apart(model: Any) -> None:
     they do not overflow.
     """
     readers: dict[Any, list[Any]] = {}
-    for op in _operations(model):
+    for op in operations(model):
         name, ends, shape = op.get_type_name(), op.inputs(), op.get_output_partial_shape(0)
         if name.endswith("Sequence"):
             readers.setdefault(_source(op), []).append(ends[0])
@@ -253,7 +245,7 @@ def take_absolutes(model: Any) -> None:
     them out of whole numbers that it finds, wrongly, to be 0 or more.
     """
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         if op.get_type_name() == "Abs" and op.get_output_element_type(0).is_real():
             _part(op.inputs() if op.get_output_partial_shape(0).rank == 1 else ())
         elif op.get_type_name() == "Abs" and op.get_output_element_type(0).is_signed():
@@ -287,7 +279,7 @@ def mask_attention(model: Any) -> None:
     That the mask is 0 is not to be known before running, or it is left out again.
     """
     ops = library.runtime().opset13
-    for op in _operations(model):
+    for op in operations(model):
         name = op.get_type_name()
         if name not in {"ScaledDotProductAttention", "Softmax"}:
             continue
@@ -314,7 +306,7 @@ def _open_rank(value: Any) -> int:
 
 def keep_above_nothing(model: Any) -> None:
     """Turn what OpenVINO's SoftPlus makes below 0, of which NaN may come; Tanh is joined to it."""
-    for op in _operations(model):
+    for op in operations(model):
         readers = {it.get_type_name() for it in _readers(op)}
         if op.get_type_name() == "SoftPlus" and readers != {"Tanh"}:
             ends = op.output(0).get_target_inputs()
@@ -329,7 +321,7 @@ def spread_channels(model: Any) -> None:
     Joined with the product, OpenVINO (2026.4) takes them for constants of the last axis.
     """
     ops = library.runtime().opset13
-    joined = [op for op in _operations(model) if op.get_type_name() in _JOINED]
+    joined = [op for op in operations(model) if op.get_type_name() in _JOINED]
     for op in joined:
         shape = op.get_output_partial_shape(0)
         if shape.rank.is_dynamic or len(shape) < _IMAGES or shape[-1].is_dynamic:
@@ -376,6 +368,6 @@ REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers,
     keep_places_inside, cover_other_axes, repeat_along_new_axes, align_corners_by_sizes,
     hold_apart, take_absolutes, mask_attention, spread_channels, keep_above_nothing,
-    compute_stored, hand_out_branches,
+    compute_stored, *QUICKER, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

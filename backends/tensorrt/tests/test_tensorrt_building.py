@@ -9,17 +9,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from backends.tensorrt.tests.tensorrt_models import (
-    blocks,
-    bound,
-    build_engine,
-    cut,
-    needs_rtx,
-    options,
-    rtx,
-    typed_model,
-    whole,
-)
+from backends.tensorrt.tests import tensorrt_models as models
 from subgraphkit.errors import CompileError
 from subgraphkit.testing.light_models import seeded_model
 from subgraphkit_tensorrt.building.configuration import configure
@@ -27,22 +17,22 @@ from subgraphkit_tensorrt.building.model import prepare_model
 from subgraphkit_tensorrt.building.network import parse_model
 from subgraphkit_tensorrt.building.plan import read_plans, write_plans
 
-pytestmark = needs_rtx
+pytestmark = models.needs_rtx
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
 def test_a_real_network_with_real_weights_builds(name):
-    subgraph = whole(seeded_model(name, 1))
-    plan = build_engine(subgraph, options(), rtx())
+    subgraph = models.whole(seeded_model(name, 1))
+    plan = models.build_engine(subgraph, models.options(), models.rtx())
     assert (plan.inputs, plan.outputs) == (subgraph.inputs, subgraph.outputs)
     weights = sum(one.type.nbytes or 0 for one in subgraph.constants.values())
     assert len(plan.data) > weights / 2
 
 
 def test_weights_are_read_where_they_lie():
-    subgraph = cut(bound(blocks()), 0)
-    model = prepare_model(subgraph, options())
+    subgraph = models.cut(models.bound(models.blocks()), 0)
+    model = prepare_model(subgraph, models.options())
     arrays = [one.array() for name, one in subgraph.constants.items()]
     assert len(model.weights) == len(arrays) == 2
     assert all(map(np.shares_memory, model.weights.values(), arrays))
@@ -50,14 +40,18 @@ def test_weights_are_read_where_they_lie():
 
 
 def test_a_library_that_cannot_be_handed_weights_gets_them_in_the_model():
-    old = replace(rtx(), capabilities=replace(rtx().capabilities, load_initializer=False))
-    subgraph = whole(blocks((3,)), batch=1, seq=16)
-    new_plan = build_engine(subgraph, options(), rtx())
-    assert len(build_engine(subgraph, options(), old).data) == len(new_plan.data)
+    old = replace(
+        models.rtx(), capabilities=replace(models.rtx().capabilities, load_initializer=False)
+    )
+    subgraph = models.whole(models.blocks((3,)), batch=1, seq=16)
+    new_plan = models.build_engine(subgraph, models.options(), models.rtx())
+    assert len(models.build_engine(subgraph, models.options(), old).data) == len(new_plan.data)
 
 
 def test_names_of_the_model_do_not_reach_the_plan_beside_inputs_and_outputs():
-    plan = build_engine(cut(bound(blocks()), 1), options(dims=RANGES), rtx())
+    plan = models.build_engine(
+        models.cut(models.bound(models.blocks()), 1), models.options(dims=RANGES), models.rtx()
+    )
     assert b"block1" not in plan.data
     assert b"y0" in plan.data
 
@@ -74,17 +68,17 @@ def test_a_body_may_read_values_from_outside_that_were_renamed():
         helper.make_node("Relu", ["r"], ["y"]),
     ]
     weight = numpy_helper.from_array(np.ones(2, np.float32), "w")
-    model = typed_model(
+    model = models.typed_model(
         nodes, {"x": [2], "c": []}, {"y": [2]}, [weight], types={"c": TensorProto.BOOL}
     )
-    plan = build_engine(whole(model), options(), rtx())
+    plan = models.build_engine(models.whole(model), models.options(), models.rtx())
     assert plan.report["precisions"]["float32"] >= 2
 
 
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_another_precision_is_what_the_layers_compute_in(precision):
-    asked = options(dims=RANGES, precision=precision)
-    plan = build_engine(cut(bound(blocks()), 0), asked, rtx())
+    asked = models.options(dims=RANGES, precision=precision)
+    plan = models.build_engine(models.cut(models.bound(models.blocks()), 0), asked, models.rtx())
     word = {"fp16": "float16", "bf16": "bfloat16"}[precision]
     assert plan.report["products"] == {word: 2}
     assert plan.report["rewriting"]["lowered"] == 4
@@ -95,25 +89,25 @@ def test_what_the_parser_does_not_take_is_told_in_its_words_with_the_node():
         helper.make_node("Relu", ["x"], ["h"]),
         helper.make_node("Det", ["h"], ["y"], name="d"),
     ]
-    subgraph = whole(typed_model(nodes, {"x": [2, 2]}, {"y": []}))
+    subgraph = models.whole(models.typed_model(nodes, {"x": [2, 2]}, {"y": []}))
     with pytest.raises(CompileError, match=r"SGK170.*#1 Det 'd'") as caught:
-        build_engine(subgraph, options(), rtx())
+        models.build_engine(subgraph, models.options(), models.rtx())
     assert caught.value.context["nodes"] == (1,)
 
 
 def test_a_network_that_is_not_what_the_model_says_is_refused():
     nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
-    model = typed_model(
+    model = models.typed_model(
         nodes, {"x": [4]}, {"y": [4]}, types={"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE}
     )
     with pytest.raises(CompileError, match=r"SGK171.*is float32\[4\], expected float64\[4\]"):
-        build_engine(whole(model), options(), rtx())
+        models.build_engine(models.whole(model), models.options(), models.rtx())
 
 
 def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option():
-    asked = options(dims=RANGES, workspace_limit=1 << 20)
+    asked = models.options(dims=RANGES, workspace_limit=1 << 20)
     with pytest.raises(CompileError, match="SGK172") as caught:
-        build_engine(cut(bound(blocks()), 0), asked, rtx())
+        models.build_engine(models.cut(models.bound(models.blocks()), 0), asked, models.rtx())
     assert "workspace_limit" in caught.value.hint
 
 
@@ -126,7 +120,11 @@ def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option():
     {"workspace_limit": 1 << 30},
 ], ids=str)  # fmt: skip
 def test_an_option_reaches_the_builder(given):
-    assert build_engine(cut(bound(blocks()), 0), options(dims=RANGES, **given), rtx()).data
+    assert models.build_engine(
+        models.cut(models.bound(models.blocks()), 0),
+        models.options(dims=RANGES, **given),
+        models.rtx(),
+    ).data
 
 
 @pytest.mark.parametrize("given", [
@@ -136,13 +134,17 @@ def test_an_option_reaches_the_builder(given):
 ], ids=str)  # fmt: skip
 def test_an_option_the_library_would_ignore_is_an_error(given):
     with pytest.raises(CompileError, match=f"SGK173.*{next(iter(given))}"):
-        build_engine(cut(bound(blocks()), 0), options(dims=RANGES, builder=given), rtx())
+        models.build_engine(
+            models.cut(models.bound(models.blocks()), 0),
+            models.options(dims=RANGES, builder=given),
+            models.rtx(),
+        )
 
 
 def test_flags_are_set_as_options_say():
-    subgraph = cut(bound(blocks()), 0)
-    trt, model = rtx().trt, prepare_model(subgraph, options())
-    asked = options(
+    subgraph = models.cut(models.bound(models.blocks()), 0)
+    trt, model = models.rtx().trt, prepare_model(subgraph, models.options())
+    asked = models.options(
         refittable=True,
         tf32=False,
         builder={
@@ -153,14 +155,14 @@ def test_flags_are_set_as_options_say():
             "max_num_tactics": 5,
         },
     )
-    with closing(parse_model(model, subgraph, rtx(), asked)) as parsed:
-        default = configure(parsed, rtx(), options())
+    with closing(parse_model(model, subgraph, models.rtx(), asked)) as parsed:
+        default = configure(parsed, models.rtx(), models.options())
         assert not default.get_flag(trt.BuilderFlag.REFIT)
         assert default.get_flag(trt.BuilderFlag.TF32)
         workspace = trt.MemoryPoolType.WORKSPACE
         plain = parsed.builder.create_builder_config()
         assert default.get_memory_pool_limit(workspace) == plain.get_memory_pool_limit(workspace)
-        config = configure(parsed, rtx(), asked)
+        config = configure(parsed, models.rtx(), asked)
         for flag in ("REFIT", "EDITABLE_TIMING_CACHE", "SPARSE_WEIGHTS", "STRICT_NANS"):
             assert config.get_flag(trt.BuilderFlag.__members__[flag])
         assert config.profiling_verbosity == trt.ProfilingVerbosity.DETAILED
@@ -170,7 +172,9 @@ def test_flags_are_set_as_options_say():
 
 
 def test_plans_are_read_as_they_were_written():
-    plan = build_engine(cut(bound(blocks()), 0), options(dims=RANGES), rtx())
+    plan = models.build_engine(
+        models.cut(models.bound(models.blocks()), 0), models.options(dims=RANGES), models.rtx()
+    )
     (again,) = read_plans(write_plans([plan]))
     assert again.data == plan.data
     assert (again.inputs, again.outputs) == (plan.inputs, plan.outputs)
@@ -185,8 +189,8 @@ def test_int8_by_ranges_from_a_calibration_cache(tmp_path):
     lines = [f"{name}: {struct.pack('>f', 4 / 127).hex()}" for name in names]
     table = tmp_path / "calibration.cache"
     table.write_text("\n".join(["TRT-8601-EntropyCalibration2", *lines]) + "\n")
-    asked = options(dims=RANGES, precision="int8", calibration=table)
-    subgraph = cut(bound(blocks((0,), width=128)), 0)
+    asked = models.options(dims=RANGES, precision="int8", calibration=table)
+    subgraph = models.cut(models.bound(models.blocks((0,), width=128)), 0)
     model = prepare_model(subgraph, asked)
     assert {node.op_type for node in model.proto.graph.node} >= {
         "QuantizeLinear",

@@ -7,16 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.tensorrt.tests.double_road import (
-    GROWING,
-    PICKED,
-    SUM,
-    Opened,
-    Tensor,
-    X,
-    in_thread,
-    summed,
-)
+from backends.tensorrt.tests import double_road as road
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import ExecutionError, InputError
 from subgraphkit_tensorrt import on_stream
@@ -44,7 +35,7 @@ def test_memory_of_an_output_whose_shape_depends_on_data_remembers_every_stream(
 
 
 def test_such_an_output_that_is_dropped_is_not_overwritten_by_its_own_engine(double):
-    opened = Opened(PICKED, double, dims={"n": (0, 4, 64)})
+    opened = road.Opened(road.PICKED, double, dims={"n": (0, 4, 64)})
     device = opened.operator._device
     x = np.array([0, 1, 0, 2], np.float32)
     opened(x)
@@ -68,29 +59,29 @@ def test_such_an_output_that_is_dropped_is_not_overwritten_by_its_own_engine(dou
 
 
 def test_an_array_that_is_written_again_on_the_callers_stream_is_read_behind_that(double):
-    opened = Opened(SUM, double)
-    (kept,) = opened(X, outputs=[ON_DEVICE])
+    opened = road.Opened(road.SUM, double)
+    (kept,) = opened(road.X, outputs=[ON_DEVICE])
     stream = Cuda(double.cuda).create_stream()
     with on_stream(stream):
-        opened(X * 5, outputs=[kept])
-    np.testing.assert_array_equal(np.asarray(kept), summed(X * 5))
+        opened(road.X * 5, outputs=[kept])
+    np.testing.assert_array_equal(np.asarray(kept), road.summed(road.X * 5))
 
 
 @pytest.mark.parametrize("graphs", ["off", "auto"])
 def test_an_engine_on_the_second_device_is_run_there_from_any_thread(double, graphs):
-    opened = Opened(GROWING, double, device=1, dims={"n": (1, 4, 8)}, cuda_graphs=graphs)
+    opened = road.Opened(road.GROWING, double, device=1, dims={"n": (1, 4, 8)}, cuda_graphs=graphs)
     results = []
 
     def work():
         for _ in range(2):
-            (between,) = opened(X, outputs=[ON_DEVICE])
+            (between,) = opened(road.X, outputs=[ON_DEVICE])
             results.append(opened(between)[0])
-            results.append(summed(np.asarray(between)))
+            results.append(road.summed(np.asarray(between)))
 
-    in_thread(work)
+    road.in_thread(work)
     work()
     for found in results:
-        np.testing.assert_array_equal(found, summed(summed(X)))
+        np.testing.assert_array_equal(found, road.summed(road.summed(road.X)))
     assert double.cuda.current == 0
 
 
@@ -98,18 +89,18 @@ def test_an_engine_on_the_second_device_is_run_there_from_any_thread(double, gra
 
 
 def test_an_array_that_outlives_its_operator_leaves_nothing_behind(double):
-    opened = Opened(SUM, double)
-    (kept,) = opened(X, outputs=[ON_DEVICE])
+    opened = road.Opened(road.SUM, double)
+    (kept,) = opened(road.X, outputs=[ON_DEVICE])
     opened.operator.close()
-    np.testing.assert_array_equal(np.asarray(kept), summed(X))
+    np.testing.assert_array_equal(np.asarray(kept), road.summed(road.X))
     del kept
     assert double.cuda.live_bytes == 0
 
 
 def test_memory_that_is_kept_is_given_up_for_tensorrts_own_needs(double, monkeypatch):
     double.cuda.pools = True
-    opened = Opened(SUM, double)
-    opened(X)
+    opened = road.Opened(road.SUM, double)
+    opened(road.X)
     memory = opened.operator._device.memory
     for owner, name in (
         (double.trt.Runtime, "deserialize_cuda_engine"),
@@ -119,67 +110,67 @@ def test_memory_that_is_kept_is_given_up_for_tensorrts_own_needs(double, monkeyp
         monkeypatch.setattr(
             owner, name, lambda *of, done=done: None if memory.kept_bytes else done(*of)
         )
-    kept = [opened(X * n, outputs=[ON_DEVICE])[0] for n in range(3)]
+    kept = [opened(road.X * n, outputs=[ON_DEVICE])[0] for n in range(3)]
     kept.clear()
     assert memory.kept_bytes
-    other = Opened(SUM, double)
-    kept = [opened(X * n, outputs=[ON_DEVICE])[0] for n in range(3)]
+    other = road.Opened(road.SUM, double)
+    kept = [opened(road.X * n, outputs=[ON_DEVICE])[0] for n in range(3)]
     kept.clear()
     assert memory.kept_bytes
-    np.testing.assert_array_equal(other(X)[0], summed(X))
+    np.testing.assert_array_equal(other(road.X)[0], road.summed(road.X))
 
 
 # -- graphs and weights --------------------------------------------------------------------------
 
 
 def test_a_device_is_not_waited_for_while_another_thread_records_a_graph(double):
-    opened = Opened(SUM, double, cuda_graphs="auto")
+    opened = road.Opened(road.SUM, double, cuda_graphs="auto")
     waiting: list[threading.Thread] = []
 
     def disturb(_, stream):
         if double.cuda.is_recording(stream):
             wait = opened.operator._device.cuda.wait_for_device
-            waiting.append(in_thread(wait, waits=False))
+            waiting.append(road.in_thread(wait, waits=False))
 
     double.meanwhile("IExecutionContext.execute_async_v3", disturb)
     for _ in range(3):
-        np.testing.assert_array_equal(opened(X)[0], summed(X))
+        np.testing.assert_array_equal(opened(road.X)[0], road.summed(road.X))
     assert double.cuda.launches == 2
     for thread in waiting:
         thread.join()
 
 
 def test_an_array_is_read_while_another_thread_records_a_graph(double):
-    first, second = (Opened(SUM, double, cuda_graphs="auto") for _ in range(2))
-    (kept,) = first(X, outputs=[ON_DEVICE])
+    first, second = (road.Opened(road.SUM, double, cuda_graphs="auto") for _ in range(2))
+    (kept,) = first(road.X, outputs=[ON_DEVICE])
     read: list[Any] = []
 
     def reading(_, stream):
         if double.cuda.is_recording(stream):
             double.cuda.put(0, lambda: None)  # as whoever works on the default stream does
-            in_thread(lambda: read.append(np.asarray(kept)))
+            road.in_thread(lambda: read.append(np.asarray(kept)))
 
     double.meanwhile("IExecutionContext.execute_async_v3", reading)
     for _ in range(3):
-        np.testing.assert_array_equal(second(X)[0], summed(X))
-    np.testing.assert_array_equal(read, [summed(X)])
+        np.testing.assert_array_equal(second(road.X)[0], road.summed(road.X))
+    np.testing.assert_array_equal(read, [road.summed(road.X)])
     assert double.cuda.launches == 2
 
 
 def test_a_device_that_fails_at_every_call_does_not_make_the_next_run_wait_for_ever(double):
-    opened = Opened(SUM, double, cuda_graphs="auto", max_contexts=1)
+    opened = road.Opened(road.SUM, double, cuda_graphs="auto", max_contexts=1)
     for _ in range(2):
-        opened(X)
+        opened(road.X)
     double.cuda.broken = 719
     told = []
 
     def work():
         for _ in range(2):
             with pytest.raises(ExecutionError, match="SGK174"):
-                opened(X)
+                opened(road.X)
             told.append(True)
 
-    in_thread(work)
+    road.in_thread(work)
     assert told == [True, True]
     opened.operator.close()  # nothing can be freed any more, and nobody is told again
 
@@ -188,9 +179,9 @@ def test_a_device_that_fails_at_every_call_does_not_make_the_next_run_wait_for_e
 
 
 def test_an_array_may_end_wherever_garbage_is_collected(double):
-    opened = Opened(SUM, double)
+    opened = road.Opened(road.SUM, double)
     device = opened.operator._device
-    arrays = [opened(X, outputs=[ON_DEVICE])[0] for _ in range(3)]
+    arrays = [opened(road.X, outputs=[ON_DEVICE])[0] for _ in range(3)]
     done = []
 
     def work():
@@ -202,7 +193,7 @@ def test_an_array_may_end_wherever_garbage_is_collected(double):
         logger.hear("WARNING", "an engine that garbage was collected with says something")
         done.append(True)
 
-    in_thread(work)
+    road.in_thread(work)
     assert done
 
 
@@ -210,42 +201,42 @@ def test_an_array_may_end_wherever_garbage_is_collected(double):
 def test_memory_that_another_library_reads_is_reused_behind_that_and_nobody_waits(
     double, monkeypatch, named
 ):
-    opened = Opened(SUM, double)
+    opened = road.Opened(road.SUM, double)
     cuda = opened.operator._device.cuda
     theirs = 0 if named in {"default", "none"} else Cuda(double.cuda).create_stream()
     given = {"default": 1, "none": -1}.get(named, theirs)
-    found = np.zeros_like(X)
-    (mine,) = opened(X, outputs=[ON_DEVICE])
+    found = np.zeros_like(road.X)
+    (mine,) = opened(road.X, outputs=[ON_DEVICE])
     if named == "none":  # who asks for no order sees to it
         cuda.order(mine.stream, theirs)
     taken = dlpack.take(mine.__dlpack__(stream=given))
-    cuda.download(found.ctypes.data, taken.address, X.nbytes, theirs)
+    cuda.download(found.ctypes.data, taken.address, road.X.nbytes, theirs)
     waited: list[bool] = []
     monkeypatch.setattr(cuda, "wait_for_device", lambda: waited.append(True))
     taken.release()
     del mine
     for n in range(4):
-        np.testing.assert_array_equal(opened(X * n)[0], summed(X * n))
-        opened(X * n, outputs=[ON_DEVICE])
+        np.testing.assert_array_equal(opened(road.X * n)[0], road.summed(road.X * n))
+        opened(road.X * n, outputs=[ON_DEVICE])
     assert not waited
     cuda.wait_for_stream(theirs)
-    np.testing.assert_array_equal(found, summed(X))
+    np.testing.assert_array_equal(found, road.summed(road.X))
 
 
 def test_engines_are_looked_at_while_shapes_come_from_the_device(double, monkeypatch):
     reshaped = (
         "agraph (float[12] x, int64[2] s) => (float[p,q] y) { a = Relu(x) y = Reshape(a, s) }"
     )
-    opened = Opened(reshaped, double)
+    opened = road.Opened(reshaped, double)
     x, shape = np.arange(12, dtype=np.float32), np.array([3, 4])
     opened(x, shape)
-    (there,) = Opened("agraph (int64[2] s) => (int64[2] t) { t = Identity(s) }", double)(
+    (there,) = road.Opened("agraph (int64[2] s) => (int64[2] t) { t = Identity(s) }", double)(
         shape, outputs=[ON_DEVICE]
     )
     fetching, looked = engines.fetch_to_host, []
 
     def slowly(*given):
-        in_thread(lambda: looked.append(opened.operator.info()))
+        road.in_thread(lambda: looked.append(opened.operator.info()))
         return fetching(*given)
 
     monkeypatch.setattr(engines, "fetch_to_host", slowly)
@@ -257,43 +248,45 @@ def test_engines_are_looked_at_while_shapes_come_from_the_device(double, monkeyp
 
 
 def test_shapes_are_read_from_an_array_of_another_library_as_well(double):
-    opened = Opened(RESHAPED, double)
+    opened = road.Opened(RESHAPED, double)
     for shape in ([2, 3], [3, 2], [2, 3]):
-        (y,) = opened(X.reshape(6), Tensor(double, np.array(shape)))
-        np.testing.assert_array_equal(y, X.reshape(shape))
+        (y,) = opened(road.X.reshape(6), road.Tensor(double, np.array(shape)))
+        np.testing.assert_array_equal(y, road.X.reshape(shape))
 
 
 def test_memory_that_must_not_be_written_is_no_buffer(double):
-    buffer = Tensor(double, np.zeros_like(X))
+    buffer = road.Tensor(double, np.zeros_like(road.X))
     buffer._said = {"data": (buffer.address, True)}
     with pytest.raises(InputError, match=r"SGK177.*output 'y'.*read-only"):
-        Opened(SUM, double)(X, outputs=[buffer])
-    np.testing.assert_array_equal(Opened(SUM, double)(buffer)[0], summed(np.zeros_like(X)))
+        road.Opened(road.SUM, double)(road.X, outputs=[buffer])
+    np.testing.assert_array_equal(
+        road.Opened(road.SUM, double)(buffer)[0], road.summed(np.zeros_like(road.X))
+    )
 
 
 def test_an_array_that_does_not_say_its_type_before_it_is_read_is_never_cast(double):
-    silent = Tensor(double, X.astype(np.int32))
+    silent = road.Tensor(double, road.X.astype(np.int32))
     del silent.dtype
     with pytest.raises(InputError, match=r"SGK141.*int32; the engine reads float32"):
-        Opened(SUM, double)(silent)
+        road.Opened(road.SUM, double)(silent)
 
 
 def test_an_empty_array_has_no_gaps_whatever_its_strides(double):
-    opened = Opened("agraph (float[0,3] x) => (float[0,3] y) { y = Neg(x) }", double)
-    (y,) = opened(Tensor(double, np.zeros((0, 3), np.float32), strides=(400, 8)))
+    opened = road.Opened("agraph (float[0,3] x) => (float[0,3] y) { y = Neg(x) }", double)
+    (y,) = opened(road.Tensor(double, np.zeros((0, 3), np.float32), strides=(400, 8)))
     assert y.shape == (0, 3)
 
 
 @pytest.mark.parametrize("asked", [{"copy": True}, {"dl_device": (1, 0)}])
 def test_what_dlpack_may_ask_and_does_not_get_is_refused(double, asked):
-    (y,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
+    (y,) = road.Opened(road.SUM, double)(road.X, outputs=[ON_DEVICE])
     with pytest.raises(BufferError):
         y.__dlpack__(**asked)
     y.__dlpack__(stream=-1, max_version=(1, 0), dl_device=(2, 0), copy=False)
 
 
 def test_an_array_that_a_library_refuses_keeps_the_librarys_reason_and_goes(double):
-    (y,) = Opened(SUM, double)(X, outputs=[ON_DEVICE])
+    (y,) = road.Opened(road.SUM, double)(road.X, outputs=[ON_DEVICE])
 
     class There:
         """On the device, and so nothing for NumPy."""

@@ -5,22 +5,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import subgraphkit as sk
-from backends.tensorrt.tests.tensorrt_models import (
-    blocks,
-    bound,
-    build_engine,
-    cut,
-    needs_rtx,
-    options,
-    rtx,
-    typed_model,
-    whole,
-)
+from backends.tensorrt.tests import tensorrt_models as models
 from subgraphkit.errors import CallerError, SubgraphkitWarning
 from subgraphkit.precision import Range, Ranges
 from subgraphkit_tensorrt.building.model import prepare_model
 
-pytestmark = needs_rtx
+pytestmark = models.needs_rtx
 RANGES = {"batch": (1, 8, 32), "seq": (16, 128, 512)}
 
 
@@ -44,11 +34,15 @@ def test_beside_short_numbers_the_rest_is_fp16_unless_float32_is_asked_for(
         helper.make_node("MatMul", ["r", "w"], ["y"], name="kept"),
     ]
     weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32)
-    model = typed_model(
+    model = models.typed_model(
         nodes, {"x": [32, 128]}, {"y": [32, 128]}, [numpy_helper.from_array(weight, "w")]
     )
     table = _calibrated(tmp_path, ("x", "a"))
-    plan = build_engine(whole(model), options(precision=kind, calibration=table, **asked), rtx())
+    plan = models.build_engine(
+        models.whole(model),
+        models.options(precision=kind, calibration=table, **asked),
+        models.rtx(),
+    )
     assert plan.report["rewriting"]["quantized"] == 1
     assert plan.report["products"] == {short: 1, rest: 1}
     assert plan.report["precisions"].keys() >= {short, rest}
@@ -56,10 +50,10 @@ def test_beside_short_numbers_the_rest_is_fp16_unless_float32_is_asked_for(
 
 def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_path):
     table = _calibrated(tmp_path, ("another",))
-    asked = options(dims=RANGES, precision="int8", calibration=table)
-    subgraph = cut(bound(blocks((0,), width=128)), 0)
+    asked = models.options(dims=RANGES, precision="int8", calibration=table)
+    subgraph = models.cut(models.bound(models.blocks((0,), width=128)), 0)
     with pytest.warns(SubgraphkitWarning, match="no node of a subgraph reads int8: no node can be"):
-        plan = build_engine(subgraph, asked, rtx())
+        plan = models.build_engine(subgraph, asked, models.rtx())
     assert plan.report["products"] == {"float16": 2}
     with pytest.warns(SubgraphkitWarning, match="no range for"):
         rewriting = prepare_model(subgraph, asked).rewriting
@@ -70,21 +64,21 @@ def test_a_subgraph_in_which_nothing_can_be_quantized_is_fp16_as_a_whole(tmp_pat
 def test_a_subgraph_whose_products_are_all_too_small_for_int8_says_so(tmp_path):
     weight = numpy_helper.from_array(np.ones((8, 8), np.float32), "w")
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
-    model = typed_model(nodes, {"x": [32, 8]}, {"y": [32, 8]}, [weight])
-    asked = options(precision="int8", calibration=_calibrated(tmp_path, ("x",)))
+    model = models.typed_model(nodes, {"x": [32, 8]}, {"y": [32, 8]}, [weight])
+    asked = models.options(precision="int8", calibration=_calibrated(tmp_path, ("x",)))
     with pytest.warns(SubgraphkitWarning, match=r"reads int8: 1 kept, all because: .*\(small\)"):
-        prepare_model(whole(model), asked)
+        prepare_model(models.whole(model), asked)
 
 
 def test_a_calibration_that_does_not_exist_is_said_not_to(tmp_path):
-    asked = options(dims=RANGES, precision="int8", calibration=tmp_path / "nope.json")
+    asked = models.options(dims=RANGES, precision="int8", calibration=tmp_path / "nope.json")
     with pytest.raises(CallerError, match=r"SGK233.*nope\.json' do not exist"):
-        prepare_model(cut(bound(blocks((0,), width=128)), 0), asked)
+        prepare_model(models.cut(models.bound(models.blocks((0,), width=128)), 0), asked)
 
 
 def test_what_a_search_found_is_named_by_outputs_and_stays_float32():
-    asked = options(dims=RANGES, precision="fp16", keep_fp32=("block0\\.q",))
-    plan = build_engine(cut(bound(blocks()), 0), asked, rtx())
+    asked = models.options(dims=RANGES, precision="fp16", keep_fp32=("block0\\.q",))
+    plan = models.build_engine(models.cut(models.bound(models.blocks()), 0), asked, models.rtx())
     assert plan.report["products"] == {"float32": 1, "float16": 1}
     assert plan.report["rewriting"]["kept"] == {"user": 1}
 
@@ -99,7 +93,7 @@ def test_inputs_of_other_floats_are_kept_in_every_precision(kind, precision, tmp
         helper.make_node("Relu", ["a"], ["r"]),
         helper.make_node("Cast", ["r"], ["y"], to=kind),
     ]
-    model = typed_model(
+    model = models.typed_model(
         nodes,
         {"x": [32, 128]},
         {"y": [32, 128]},
@@ -123,9 +117,9 @@ def test_inputs_of_other_floats_are_kept_in_every_precision(kind, precision, tmp
 
 @pytest.mark.parametrize("precision", ["keep", "fp16"])
 def test_inputs_and_outputs_are_float16_if_that_is_asked_for(precision):
-    subgraph = whole(blocks((0,)))
-    asked = options(dims=RANGES, precision=precision, io_precision="fp16")
+    subgraph = models.whole(models.blocks((0,)))
+    asked = models.options(dims=RANGES, precision=precision, io_precision="fp16")
     graph = prepare_model(subgraph, asked).proto.graph
     types = {one.type.tensor_type.elem_type for one in (*graph.input, *graph.output)}
     assert types == {TensorProto.FLOAT16}
-    assert build_engine(subgraph, asked, rtx()).data
+    assert models.build_engine(subgraph, asked, models.rtx()).data

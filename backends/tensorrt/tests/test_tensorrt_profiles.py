@@ -4,20 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from backends.tensorrt.tests.tensorrt_models import (
-    blocks,
-    bound,
-    buckets_at_bind,
-    build_engine,
-    context_of,
-    cut,
-    needs_rtx,
-    options,
-    ranges_at_bind,
-    rtx,
-    typed_model,
-    whole,
-)
+from backends.tensorrt.tests import tensorrt_models as models
 from subgraphkit.errors import CompileError, OptionError, SubgraphkitError
 from subgraphkit.ir import make_subgraph
 from subgraphkit_tensorrt.building import build
@@ -58,8 +45,12 @@ ASKED = {
 @pytest.mark.parametrize("what", ASKED)
 def test_ranges_of_an_input_inside_the_model_follow_from_what_is_said_of_the_model(what):
     given, expected = ASKED[what]
-    graph = bound(blocks(), batch=2, seq=16) if "fixed" in what else bound(blocks())
-    found = buckets_at_bind(cut(graph, 1), options(**given))
+    graph = (
+        models.bound(models.blocks(), batch=2, seq=16)
+        if "fixed" in what
+        else models.bound(models.blocks())
+    )
+    found = models.buckets_at_bind(models.cut(graph, 1), models.options(**given))
     assert found == (expected and [{"y0": InputRange(*one)} for one in expected])
 
 
@@ -68,13 +59,15 @@ def test_several_ranges_add_next_to_nothing_to_an_engine():
         numpy_helper.from_array(np.eye(512, dtype=np.float32) + k, f"w{k}") for k in range(3)
     ]
     nodes = [helper.make_node("MatMul", [f"y{k}", f"w{k}"], [f"y{k + 1}"]) for k in range(3)]
-    model = typed_model(nodes, {"y0": ["n", 512]}, {"y3": ["n", 512]}, weights)
-    subgraph = whole(model)
+    model = models.typed_model(nodes, {"y0": ["n", 512]}, {"y3": ["n", 512]}, weights)
+    subgraph = models.whole(model)
     sizes = []
     for dims in ((1, 8, 32), [(1, 8, 32), (32, 64, 128)], [(1, 8, 32), (32, 64, 128), (1, 8, 64)]):
-        asked = options(dims={"n": dims})
-        wanted = buckets_at_bind(subgraph, asked)
-        plan = build.build_engine(subgraph, context_of(subgraph.graph, asked), rtx(), wanted)
+        asked = models.options(dims={"n": dims})
+        wanted = models.buckets_at_bind(subgraph, asked)
+        plan = build.build_engine(
+            subgraph, models.context_of(subgraph.graph, asked), models.rtx(), wanted
+        )
         assert len(plan.profiles) == len(wanted)
         sizes.append(len(plan.data))
     assert sizes[0] <= sizes[1] <= sizes[2] < sizes[0] * 1.02
@@ -85,14 +78,14 @@ def test_a_size_that_is_computed_from_an_open_one_gets_its_own_range():
         helper.make_node("Concat", ["x", "x", "x"], ["three"], axis=0),
         helper.make_node("Relu", ["three"], ["y"]),
     ]
-    model = typed_model(nodes, {"x": ["n", 4]}, {"y": [None, 4]})
-    second = make_subgraph(bound(model), [1], "tensorrt")
-    found = ranges_at_bind(second, options(dims={"n": (1, 2, 5)}))
+    model = models.typed_model(nodes, {"x": ["n", 4]}, {"y": [None, 4]})
+    second = make_subgraph(models.bound(model), [1], "tensorrt")
+    found = models.ranges_at_bind(second, models.options(dims={"n": (1, 2, 5)}))
     assert found == {"three": InputRange((3, 4), (6, 4), (15, 4))}
 
 
 def test_shapes_that_nobody_gave_are_known_at_the_first_run():
-    found = exact_ranges(whole(blocks()), [np.zeros((3, 5, 64), np.float32)])
+    found = exact_ranges(models.whole(models.blocks()), [np.zeros((3, 5, 64), np.float32)])
     assert found == {"x": InputRange((3, 5, 64), (3, 5, 64), (3, 5, 64))}
 
 
@@ -125,7 +118,7 @@ BAD = {
 }
 
 
-@needs_rtx
+@models.needs_rtx
 @pytest.mark.parametrize("what", BAD)
 def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch):
     def no_builder(*_):
@@ -134,7 +127,7 @@ def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch)
     monkeypatch.setattr(build, "_build_plan", no_builder)
     given, said = BAD[what]
     with pytest.raises((OptionError, CompileError)) as caught:
-        build_engine(whole(blocks()), options(**given), rtx())
+        models.build_engine(models.whole(models.blocks()), models.options(**given), models.rtx())
     assert caught.value.code in {"SGK161", "SGK169"}
     assert said in str(caught.value)
     assert caught.value.hint
@@ -143,35 +136,37 @@ def test_a_range_that_cannot_be_is_refused_before_the_builder(what, monkeypatch)
 def _reshaped():
     nodes = [helper.make_node("Reshape", ["x", "target"], ["y"])]
     inputs, outputs = {"x": ["n", 8], "target": [2]}, {"y": [None, None]}
-    return typed_model(nodes, inputs, outputs, types={"target": TensorProto.INT64})
+    return models.typed_model(nodes, inputs, outputs, types={"target": TensorProto.INT64})
 
 
-@needs_rtx
+@models.needs_rtx
 def test_an_input_that_shapes_are_computed_from_is_given_by_its_elements():
-    asked = options(
+    asked = models.options(
         min_shapes={"x": (1, 8), "target": (1, 8)},
         opt_shapes={"x": (4, 8), "target": (4, 8)},
         max_shapes={"x": (8, 8), "target": (64, 64)},
     )
-    plan = build_engine(whole(_reshaped()), asked, rtx())
+    plan = models.build_engine(models.whole(_reshaped()), asked, models.rtx())
     assert plan.profiles[0][1].values == ((1, 8), (4, 8), (64, 64))
     assert plan.data[:4] == b"vtrt"
 
 
-@needs_rtx
+@models.needs_rtx
 def test_an_input_that_shapes_are_computed_from_needs_its_elements():
     with pytest.raises(CompileError, match=r"SGK169.*the elements of input 'target'"):
-        build_engine(whole(_reshaped()), options(dims={"n": (1, 4, 8)}), rtx())
+        models.build_engine(
+            models.whole(_reshaped()), models.options(dims={"n": (1, 4, 8)}), models.rtx()
+        )
 
 
-@needs_rtx
+@models.needs_rtx
 def test_elements_met_at_run_time_are_taken_from_the_arrays():
-    subgraph = whole(_reshaped())
+    subgraph = models.whole(_reshaped())
     inputs = [np.zeros((4, 8), np.float32), np.array([8, 4])]
     ranges = exact_ranges(subgraph, inputs)
     assert ranges["target"].values == ((8, 4),) * 3
     assert not ranges["target"].covers_values((4, 8))
-    assert build_engine(subgraph, options(), rtx(), ranges).data
+    assert models.build_engine(subgraph, models.options(), models.rtx(), ranges).data
 
 
 def test_sizes_that_contradict_each_other_inside_the_model_are_told():
@@ -179,7 +174,7 @@ def test_sizes_that_contradict_each_other_inside_the_model_are_told():
         helper.make_node("Concat", ["x", "w"], ["y"], axis=1),
         helper.make_node("Relu", ["y"], ["z"]),
     ]
-    model = typed_model(nodes, {"x": ["n", 2], "w": ["m", 2]}, {"z": [None, 4]})
-    asked = options(dims={"n": (1, 2, 4), "m": (1, 2, 3)})
+    model = models.typed_model(nodes, {"x": ["n", 2], "w": ["m", 2]}, {"z": [None, 4]})
+    asked = models.options(dims={"n": (1, 2, 4), "m": (1, 2, 3)})
     with pytest.raises(SubgraphkitError, match=r"SGK169.*largest shapes asked for"):
-        ranges_at_bind(whole(model), asked)
+        models.ranges_at_bind(models.whole(model), asked)

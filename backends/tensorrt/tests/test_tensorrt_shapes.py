@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.tensorrt.tests.double_road import (
-    GROWING,
-    PICKED,
-    Opened,
-    X,
-    in_thread,
-    parsed,
-    session,
-    summed,
-)
+from backends.tensorrt.tests import double_road as road
 from subgraphkit.backend import ON_DEVICE
 from subgraphkit.errors import CompileError, ExecutionError
 from subgraphkit_tensorrt.running.contexts import Contexts
@@ -27,7 +18,7 @@ from subgraphkit_tensorrt.running.regions import restore
 
 @pytest.mark.parametrize("double", ["10.3.0", "11.4.0"], indirect=True)
 def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double):
-    opened = Opened(PICKED, double, dims={"n": (0, 4, 640)})
+    opened = road.Opened(road.PICKED, double, dims={"n": (0, 4, 640)})
     for count in (4, 640, 0, 3):
         x = (np.arange(count) % 3).astype(np.float32)
         y, z = opened(x)
@@ -36,14 +27,14 @@ def test_an_output_whose_shape_depends_on_data_is_as_long_as_it_is(double):
 
 
 def test_one_engine_serves_the_range_it_was_built_for(double):
-    opened = Opened(GROWING, double, dims={"n": (1, 4, 8)}, allow_runtime_build=False)
+    opened = road.Opened(road.GROWING, double, dims={"n": (1, 4, 8)}, allow_runtime_build=False)
     opened.check(1, 8, 3)
     with pytest.raises(ExecutionError, match=r"SGK178.*\(9, 3\)"):
         opened(np.zeros((9, 3), np.float32))
 
 
 def test_a_shape_that_was_not_taken_is_set_again(double):
-    opened, refusals = Opened(GROWING, double, dims={"n": (1, 4, 8)}), [MemoryError()]
+    opened, refusals = road.Opened(road.GROWING, double, dims={"n": (1, 4, 8)}), [MemoryError()]
     opened.check(2)
 
     def refuse(*_):
@@ -60,7 +51,7 @@ THREE = {"n": [(1, 1, 1), (2, 4, 8), (1, 16, 64)]}
 
 
 def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double):
-    opened = Opened(GROWING, double, dims=THREE, allow_runtime_build=False)
+    opened = road.Opened(road.GROWING, double, dims=THREE, allow_runtime_build=False)
     chosen: list[int] = []
     double.meanwhile(
         "IExecutionContext.set_optimization_profile_async",
@@ -74,12 +65,12 @@ def test_one_engine_is_tuned_for_several_ranges_and_the_tightest_is_used(double)
     with pytest.raises(ExecutionError, match=r"SGK178.*\(65, 3\).* and for \(2, 3\) to \(8, 3\)"):
         opened(np.zeros((65, 3), np.float32))
     again = restore(opened.operator.serialize(), opened.subgraph, double.library, opened.context)
-    np.testing.assert_array_equal(again.run([X])[0], summed(X))
+    np.testing.assert_array_equal(again.run([road.X])[0], road.summed(road.X))
     assert again.info()["engines"][0]["ranges"] == engine["ranges"]
 
 
 def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double):
-    opened = Opened(GROWING, double, max_engines=2, dims={"n": (2, 4, 8)})
+    opened = road.Opened(road.GROWING, double, max_engines=2, dims={"n": (2, 4, 8)})
     opened.check(8, 9)
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 1
@@ -87,7 +78,7 @@ def test_a_shape_outside_every_range_gets_an_engine_of_its_own(double):
 
 
 def test_the_range_grows_with_the_shapes_that_are_met(double):
-    opened = Opened(GROWING, double)
+    opened = road.Opened(road.GROWING, double)
     opened.check(2, 4, 3, 2, 4)
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 2
@@ -97,13 +88,13 @@ def test_the_range_grows_with_the_shapes_that_are_met(double):
 
 @pytest.mark.parametrize(("largest", "most"), [(50, 5), (300, 8)])
 def test_few_of_many_lengths_build_an_engine(double, largest, most):
-    opened = Opened(GROWING, double)
+    opened = road.Opened(road.GROWING, double)
     opened.check(*np.random.default_rng(largest).integers(0, largest + 1, 300))
     assert opened.operator.info()["builds_at_run_time"] <= most
 
 
 def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(double, monkeypatch):
-    opened = Opened(GROWING, double)
+    opened = road.Opened(road.GROWING, double)
     build = double.trt.Builder.build_serialized_network
 
     def limited(builder, network, config):
@@ -118,7 +109,7 @@ def test_a_range_grows_no_further_than_it_has_to_where_the_model_takes_no_more(d
 
 
 def test_the_fallback_answers_while_a_wider_engine_is_built(double, monkeypatch):
-    with session(parsed(GROWING), double, build_behind=True) as opened:
+    with road.session(road.parsed(road.GROWING), double, build_behind=True) as opened:
         (step,) = opened.plan.steps
 
         def run(n):
@@ -153,7 +144,7 @@ def test_the_fallback_answers_while_a_wider_engine_is_built(double, monkeypatch)
     "when", ["Builder.build_serialized_network", "Runtime.deserialize_cuda_engine"]
 )
 def test_an_engine_that_is_built_when_all_is_closed_is_let_go_of(double, when):
-    opened = Opened(GROWING, double, build_behind=True)
+    opened = road.Opened(road.GROWING, double, build_behind=True)
     opened.check(2)
     engines = opened.operator._engines
     double.meanwhile(when, lambda *_: opened.operator.close())
@@ -163,7 +154,7 @@ def test_an_engine_that_is_built_when_all_is_closed_is_let_go_of(double, when):
 
 
 def test_the_engine_used_longest_ago_makes_room(double):
-    opened = Opened(GROWING, double, dynamic="exact", max_engines=2)
+    opened = road.Opened(road.GROWING, double, dynamic="exact", max_engines=2)
     opened.check(1, 2, 1, 3, 1, 2)
     info = opened.operator.info()
     assert info["builds_at_run_time"] == 4  # 1, 2, 3 for which 2 goes, and 2 again
@@ -171,7 +162,7 @@ def test_the_engine_used_longest_ago_makes_room(double):
 
 
 def test_threads_that_meet_a_new_shape_build_once(double):
-    opened = Opened(GROWING, double, max_contexts=4)
+    opened = road.Opened(road.GROWING, double, max_contexts=4)
     barrier = threading.Barrier(6)
 
     def run(_):
@@ -186,7 +177,7 @@ def test_threads_that_meet_a_new_shape_build_once(double):
 
 def test_memory_that_is_kept_is_given_up_before_a_build(double):
     double.cuda.pools = True
-    opened = Opened(GROWING, double)
+    opened = road.Opened(road.GROWING, double)
     for n in (100, 50):
         opened(np.ones((n, 3), np.float32), outputs=[ON_DEVICE])
     memory, kept = opened.operator._device.memory, []
@@ -198,53 +189,53 @@ def test_memory_that_is_kept_is_given_up_before_a_build(double):
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_engine_that_is_let_go_of_ends_after_its_last_run(double, *, fails):
-    opened = Opened(GROWING, double, dynamic="exact", max_engines=1)
-    opened(X)
+    opened = road.Opened(road.GROWING, double, dynamic="exact", max_engines=1)
+    opened(road.X)
     nested: list[Any] = []
 
     def executing(*_):
         if not nested:  # another length evicts the engine while its run is under way
             nested.append(None)
-            in_thread(lambda: opened.check(5))
+            road.in_thread(lambda: opened.check(5))
             nested.append(double.live["engines"])
             double.refuses_runs = fails
 
     double.meanwhile("IExecutionContext.execute_async_v3", executing)
     with pytest.raises(ExecutionError) if fails else nullcontext() as caught:  # whose frames stay
-        np.testing.assert_array_equal(opened(X * 2)[0], summed(X * 2))
+        np.testing.assert_array_equal(opened(road.X * 2)[0], road.summed(road.X * 2))
     assert (nested, double.live["engines"], caught is None) == ([None, 2], 1, not fails)
 
 
 def test_an_engine_that_is_let_go_of_while_it_is_looked_at_is_not_run(double, monkeypatch):
-    opened = Opened(GROWING, double, dynamic="exact", max_engines=1)
-    opened(X)
+    opened = road.Opened(road.GROWING, double, dynamic="exact", max_engines=1)
+    opened(road.X)
     tightest, begun = PooledEngine.tightest, []
 
     def looking(*given):
         begun.append(None)
         found = tightest(*given)
         if len(begun) == 1:
-            in_thread(lambda: opened.check(5))
+            road.in_thread(lambda: opened.check(5))
         return found
 
     opened.operator._engines._chosen.clear()
     monkeypatch.setattr(PooledEngine, "tightest", looking)
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
+    np.testing.assert_array_equal(opened(road.X)[0], road.summed(road.X))
 
 
 def test_an_engine_that_others_let_go_of_ends_after_all_that_found_it(double, monkeypatch):
-    opened = Opened(GROWING, double, dynamic="exact", max_engines=1, max_contexts=2)
-    opened(X)
+    opened = road.Opened(road.GROWING, double, dynamic="exact", max_engines=1, max_contexts=2)
+    opened(road.X)
     take, begun, found = Contexts.take, [], []
 
     def taking(contexts, *given, **how):
         begun.append(len(begun))
         if len(begun) < 3:  # another run of the engine, in which a third length evicts it
-            x = X if len(begun) == 1 else np.ones((5, 3), np.float32)
-            in_thread(lambda: found.append(opened(x)[0]))
+            x = road.X if len(begun) == 1 else np.ones((5, 3), np.float32)
+            road.in_thread(lambda: found.append(opened(x)[0]))
         return take(contexts, *given, **how)
 
     monkeypatch.setattr(Contexts, "take", taking)
-    np.testing.assert_array_equal(opened(X)[0], summed(X))
+    np.testing.assert_array_equal(opened(road.X)[0], road.summed(road.X))
     assert [one.shape for one in found] == [(5, 3), (2, 3)]
     assert double.live["engines"] == 1

@@ -2,18 +2,10 @@
 
 from typing import ClassVar, Final
 
-from subgraphkit.backend import (
-    Answer,
-    BindContext,
-    NodeSelector,
-    PartitionSummary,
-    Side,
-    SubgraphOperator,
-    SubgraphProperty,
-    Unsupported,
-)
+import subgraphkit as sk
+from subgraphkit.backend import Answer, BindContext, NodeSelector, PartitionSummary, Side
 from subgraphkit.errors import CompileError
-from subgraphkit.ir import BoundGraph, Node, Subgraph
+from subgraphkit.ir import BoundGraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.build import fault_of_machine
 from subgraphkit_tensorrt.claiming.filters import Filters, blamed_nodes
@@ -25,7 +17,7 @@ _RETRIES: Final = 2
 """How often a subgraph is built again without the nodes that made a build fail."""
 
 
-class TensorRTProperty(SubgraphProperty):
+class TensorRTProperty(sk.SubgraphProperty):
     """Takes regions of nodes that TensorRT takes together."""
 
     name: ClassVar[str] = "whole"
@@ -43,18 +35,18 @@ class TensorRTProperty(SubgraphProperty):
         del graph
         return NodeSelector(lambda node: self.filters.refusals.get(node.id, True))
 
-    def accept(self, subgraph: Subgraph) -> Answer:
+    def accept(self, subgraph: sk.Subgraph) -> Answer:
         """Ask the parser about the region as it will be built."""
         return self.filters.review(subgraph)
 
-    def accept_boundary(self, node: Node, value: str, side: Side) -> Answer:
+    def accept_boundary(self, node: sk.Node, value: str, side: Side) -> Answer:
         """Say whether TensorRT can be handed a value, or hand it out."""
         borders = self.filters.borders
         return borders.may_enter(node, value) if side == "input" else borders.may_leave(node, value)
 
     def create_operator(
-        self, subgraph: Subgraph, context: BindContext[Options]
-    ) -> SubgraphOperator:
+        self, subgraph: sk.Subgraph, context: BindContext[Options]
+    ) -> sk.SubgraphOperator:
         """Build a region's engines; Unsupported if nodes are at fault, else CompileError."""
         filters = self.filters
         try:
@@ -69,7 +61,7 @@ class TensorRTProperty(SubgraphProperty):
         del partitioning, context
         self.filters.release_builder()
 
-    def _refusal_of(self, subgraph: Subgraph, error: CompileError) -> Unsupported:
+    def _refusal_of(self, subgraph: sk.Subgraph, error: CompileError) -> sk.Unsupported:
         filters = self.filters
         inside = frozenset(subgraph.nodes)
         depth = 1 + max((depth for nodes, depth in filters.failures if inside <= nodes), default=0)
@@ -79,7 +71,7 @@ class TensorRTProperty(SubgraphProperty):
         if depth > _RETRIES or len(blamed) == len(inside):
             blamed = []
         filters.learn(blamed or subgraph.nodes, text)
-        return Unsupported(text, nodes=blamed)
+        return sk.Unsupported(text, nodes=blamed)
 
 
 class RetryPass(TensorRTProperty):

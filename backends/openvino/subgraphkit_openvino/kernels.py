@@ -1,0 +1,100 @@
+"""Rewrites of a model that let OpenVINO compute the same with quicker kernels.
+
+What they gain was measured with OpenVINO 2026.4, on processors with AVX-512 and held to AVX2 alike.
+"""
+
+from collections.abc import Iterator
+from math import gcd, prod
+from typing import Any, Final
+
+from subgraphkit_openvino import library
+
+_KEEPING: Final = frozenset(
+    {"Clamp", "Elu", "Gelu", "HSigmoid", "HSwish", "Mish", "PRelu", "Relu", "Sigmoid", "Swish"}
+)
+"""Operations that leave the order of its axes in memory."""
+
+_TURNED: Final = range(16, 65)
+"""Channels that OpenVINO brings from the last axis to the second by a loop of its own."""
+
+_PERIOD: Final = 1 << 10
+"""Elements after which places share a set of the first cache."""
+_CROWD: Final = 1 << 14
+"""Places times period from which on that loop takes 3 to 12 times as long as two transpositions."""
+
+
+def operations(model: Any) -> Iterator[Any]:
+    """Go through the operations of a model and of the branches in it."""
+    for op in model.get_ops():
+        yield op
+        if op.get_type_name() == "If":
+            for branch in range(2):
+                yield from operations(op.get_function(branch))
+
+
+def compute_selu_by_elu(model: Any) -> None:
+    """Scale what Elu returns: it has a compiled kernel, Selu the one of reference."""
+    ops = library.runtime().opset13
+    for op in operations(model):
+        if op.get_type_name() == "Selu":
+            value, alpha, scale = op.input_values()
+            grown = ops.elu(value, float(alpha.get_node().get_data()))
+            op.output(0).replace(ops.multiply(grown, scale).output(0))
+
+
+def widen_rows(model: Any) -> None:
+    """Convolve rows, transposed, as pictures of one row: rows go through a product and a scatter.
+
+    That takes 2 to 6 times as long.
+    """
+    ops = library.runtime().opset13
+    for op in operations(model):
+        if op.get_type_name() != "ConvolutionBackpropData" or op.get_input_size() > 2:  # noqa: PLR2004 (a size is given)
+            continue
+        if len(op.get_input_partial_shape(0)) > 3:  # noqa: PLR2004 (rows)
+            continue
+        how, axis = op.get_attributes(), ops.constant([2])
+        wide = {"strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1, "output_padding": 0}
+        how |= {key: [value, *how[key]] for key, value in wide.items()}
+        pictures = (ops.unsqueeze(value, axis) for value in op.input_values())
+        made = ops.convolution_backprop_data(*pictures, **how)
+        op.output(0).replace(ops.squeeze(made, axis).output(0))
+
+
+def turn_channels(model: Any) -> None:
+    """Transpose what was convolved, with channels last, where they are to be first."""
+    ops = library.runtime().opset13
+    for op in operations(model):
+        if op.get_type_name() not in {"Reshape", "Result", "Squeeze"}:
+            continue
+        value = op.input_value(0)
+        shape = value.get_partial_shape()
+        if shape.is_dynamic or len(shape) < 4 or not _is_convolved(value):  # noqa: PLR2004 (of rows, both transpositions would be left out)
+            continue
+        batch, channels, *space = shape.to_shape()
+        if channels in _TURNED and channels * gcd(prod(space), _PERIOD) >= _CROWD:
+            last = ops.transpose(value, ops.constant([0, *range(2, len(shape)), 1]))
+            rows = ops.reshape(
+                last, ops.constant([batch, prod(space), channels]), special_zero=False
+            )
+            turned = ops.transpose(rows, ops.constant([0, 2, 1]))
+            first = ops.reshape(turned, ops.constant([*shape.to_shape()]), special_zero=False)
+            op.input(0).replace_source_output(first.output(0))
+
+
+def _is_convolved(value: Any) -> bool:
+    """Say whether a value is a convolution's, changed element by element at most."""
+    op = value.get_node()
+    while "Convolution" not in op.get_type_name():
+        if op.get_type_name() not in _KEEPING and "auto_broadcast" not in op.get_attributes():
+            return False
+        shape = op.get_output_partial_shape(0)
+        read = [one for one in op.input_values() if one.get_partial_shape() == shape]
+        if not read:
+            return False
+        op = read[0].get_node()
+    return True
+
+
+QUICKER: Final = (compute_selu_by_elu, widen_rows, turn_channels)
+"""Every one of them, in order; each changes an ``openvino.Model`` in place."""
