@@ -22,21 +22,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol, Self, TextIO
 
-from subgraphkit import __version__
+from subgraphkit import __version__, errors
 from subgraphkit import backend as contract
 from subgraphkit.backend.messages import PLACEMENT_LOG, is_of_plugin
-from subgraphkit.errors import (
-    CANNOT_BE_USED,
-    CallerError,
-    CompileTimeoutError,
-    InternalError,
-    ModelError,
-    ModelNotFoundError,
-    SubgraphkitError,
-    SubgraphkitWarning,
-    UnclaimedNodesError,
-    WeightUpdateError,
-)
 from subgraphkit.storing.files import write_output
 from subgraphkit.texts import Screen, fold_text, paragraph, printable
 
@@ -99,13 +87,13 @@ class ExitCode(enum.IntEnum):
 
 EXIT_CODES: Final = {code: code.meaning for code in ExitCode}
 
-_KINDS: Final[tuple[tuple[tuple[type[SubgraphkitError], ...], ExitCode], ...]] = (
-    ((ModelError, ModelNotFoundError), ExitCode.MODEL),
-    ((UnclaimedNodesError,), ExitCode.UNCLAIMED),
-    (CANNOT_BE_USED, ExitCode.BACKEND),
-    ((InternalError,), ExitCode.BUG),
-    ((CompileTimeoutError, WeightUpdateError), ExitCode.FAILURE),
-    ((CallerError,), ExitCode.USAGE),
+_KINDS: Final[tuple[tuple[tuple[type[errors.SubgraphkitError], ...], ExitCode], ...]] = (
+    ((errors.ModelError, errors.ModelNotFoundError), ExitCode.MODEL),
+    ((errors.UnclaimedNodesError,), ExitCode.UNCLAIMED),
+    (errors.CANNOT_BE_USED, ExitCode.BACKEND),
+    ((errors.InternalError,), ExitCode.BUG),
+    ((errors.CompileTimeoutError, errors.WeightUpdateError), ExitCode.FAILURE),
+    ((errors.CallerError,), ExitCode.USAGE),
 )
 
 
@@ -117,7 +105,7 @@ def exit_code_of(error: BaseException | type[BaseException]) -> ExitCode:
     if isinstance(error, BaseException) and is_of_plugin(error):
         # as it is, under SUBGRAPH_RAISE_PLUGIN_ERRORS
         return ExitCode.BACKEND
-    if not issubclass(kind, SubgraphkitError):
+    if not issubclass(kind, errors.SubgraphkitError):
         return ExitCode.BUG
     for kinds, code in _KINDS:
         if issubclass(kind, kinds):
@@ -125,9 +113,9 @@ def exit_code_of(error: BaseException | type[BaseException]) -> ExitCode:
     return ExitCode.FAILURE
 
 
-def usage_error(message: str, hint: str = "") -> CallerError:
+def usage_error(message: str, hint: str = "") -> errors.CallerError:
     """Word that a command line cannot be carried out as it is written (SGK301)."""
-    return CallerError("SGK301", message, hint=hint)
+    return errors.CallerError("SGK301", message, hint=hint)
 
 
 SCHEMA_VERSION: Final = 1
@@ -207,13 +195,13 @@ class CommandReport:
     def fail(self, error: BaseException) -> None:
         """Report an error now, and keep it for the document."""
         failed = exit_code_of(error) is ExitCode.FAILURE
-        if isinstance(error, SubgraphkitError) and self.assumption and failed:
+        if isinstance(error, errors.SubgraphkitError) and self.assumption and failed:
             error.hint = "\n".join(filter(None, (error.hint, f"Sizes: {self.assumption}.")))
         self._errors.append(_error_members(error))
         if self.debug:
             sys.stderr.write("".join(traceback.format_exception(error)))
         self.note(f"error: {_text_of(error)}")
-        if not isinstance(error, SubgraphkitError | KeyboardInterrupt) and not self.debug:
+        if not isinstance(error, errors.SubgraphkitError | KeyboardInterrupt) and not self.debug:
             self.note("  Run the command again with --debug to see where.")
 
     @contextmanager
@@ -227,11 +215,11 @@ class CommandReport:
                 self.note(f"warning: {said['message']}")
 
         def keep(record: logging.LogRecord) -> bool:
-            tell(record.getMessage(), SubgraphkitWarning)
+            tell(record.getMessage(), errors.SubgraphkitWarning)
             return False
 
         with warnings.catch_warnings():
-            warnings.simplefilter("always", SubgraphkitWarning)
+            warnings.simplefilter("always", errors.SubgraphkitWarning)
             warnings.showwarning = tell
             PLACEMENT_LOG.addFilter(keep)
             try:
@@ -322,7 +310,7 @@ def _deliver(block: str | _Lines, screen: Screen) -> None:
 
 
 def _text_of(error: BaseException) -> str:
-    if isinstance(error, SubgraphkitError):
+    if isinstance(error, errors.SubgraphkitError):
         notes = "\n".join(getattr(error, "__notes__", ()))
         return in_flags("\n  ".join([str(error), *map(printable, notes.splitlines())]))
     if isinstance(error, KeyboardInterrupt):
@@ -333,7 +321,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _error_members(error: BaseException) -> dict[str, Any]:
-    if isinstance(error, SubgraphkitError):
+    if isinstance(error, errors.SubgraphkitError):
         return {
             "type": type(error).__name__,
             "code": error.code,

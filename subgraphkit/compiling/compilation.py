@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
+from subgraphkit import errors
 from subgraphkit.backend.contract import stores_engines
 from subgraphkit.backend.operator import SubgraphOperator, set_maker
 from subgraphkit.backend.progress import Progress
@@ -20,15 +21,6 @@ from subgraphkit.compiling.composition import CompiledSubgraphs, ComposedOperato
 from subgraphkit.compiling.isolation import IsolatedOperator
 from subgraphkit.compiling.outcomes import attend, close_all, failure, given_back, tell_compiled
 from subgraphkit.compiling.proving import Proofs, ProofStep, Unproven
-from subgraphkit.errors import (
-    BackendError,
-    CompileError,
-    InvalidModelError,
-    OptionError,
-    SelectorContractError,
-    SubgraphkitWarning,
-    UnclaimedNodesError,
-)
 from subgraphkit.ir import Subgraph
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition, partition_within, reports
@@ -133,7 +125,7 @@ def _compile_subgraphs(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
             started = time.perf_counter()
             try:
                 operator, from_cache = part.obtain(subgraph, claim)
-            except (Unsupported, CompileError) as error:
+            except (Unsupported, errors.CompileError) as error:
                 before, current = current, given_back(current, place, error)
                 setup = setup._replace(partitioning=current)
                 _close_misinformed(before, current, done, proofs)
@@ -162,7 +154,7 @@ def _proven(setup: "Setup", done: list[SubgraphOperator], *, proves: bool) -> It
             proofs.settle()
     except BaseException:
         if setup.tells:
-            with suppress(SubgraphkitWarning):
+            with suppress(errors.SubgraphkitWarning):
                 proofs.settle()
         proofs.drop(done)
         close_all(done)
@@ -271,7 +263,7 @@ class Setup(NamedTuple):
         """Have a region compiled by the property that claimed it; else CompileError (SGK130)."""
         try:
             return self._ask(subgraph, claim)
-        except (Unsupported, BackendError, OptionError, InvalidModelError):
+        except (Unsupported, errors.BackendError, errors.OptionError, errors.InvalidModelError):
             raise  # the last is of weights that cannot be read, which no backend can mend
         except BaseException as error:
             self.progress.check()  # it was stopped, and says so in words of its own
@@ -293,7 +285,7 @@ class Setup(NamedTuple):
             return IsolatedOperator(subgraph, claim, demands, self.progress, how)
         operator: object = claim.property.create_operator(subgraph, self.context(claim))
         if not isinstance(operator, SubgraphOperator):
-            raise SelectorContractError(
+            raise errors.SelectorContractError(
                 "SGK122",
                 f"create_operator of property {type(claim.property).__name__!r} returned a "
                 f"{type(operator).__name__}, expected a SubgraphOperator",
@@ -344,5 +336,5 @@ def _giving_back() -> Iterator[None]:
     """Give nodes that nobody takes at the second level back to the first."""
     try:
         yield
-    except UnclaimedNodesError as error:
+    except errors.UnclaimedNodesError as error:
         raise Unsupported(error.message, nodes=error.context["nodes"]) from error

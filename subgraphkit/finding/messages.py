@@ -3,22 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from subgraphkit import errors
 from subgraphkit.backend.messages import did_you_mean, join_words, lines
 from subgraphkit.backend.plugin_api import PLUGIN_API, api_text
-from subgraphkit.errors import (
-    BackendConflictError,
-    BackendError,
-    BackendIncompatibleError,
-    BackendLoadError,
-    BackendNotFoundError,
-    BackendUnavailableError,
-    ConfigError,
-)
 
 
-def missing(name: str, origin: str, install: str, usable: Sequence[str]) -> BackendNotFoundError:
+def missing(
+    name: str, origin: str, install: str, usable: Sequence[str]
+) -> errors.BackendNotFoundError:
     """SGK101: the name is known, the distribution is not installed."""
-    return BackendNotFoundError(
+    return errors.BackendNotFoundError(
         "SGK101",
         f"backend {name!r} is not installed (named by {origin})",
         hint=lines(
@@ -34,10 +28,10 @@ def missing(name: str, origin: str, install: str, usable: Sequence[str]) -> Back
 
 def unknown(
     name: str, origin: str, usable: Sequence[str], known: Iterable[str]
-) -> BackendNotFoundError:
+) -> errors.BackendNotFoundError:
     """SGK102: no backend has the name."""
     guess = did_you_mean(name, {*usable, *known})
-    return BackendNotFoundError(
+    return errors.BackendNotFoundError(
         "SGK102",
         f"unknown backend {name!r} (named by {origin}){guess}",
         hint=lines(
@@ -50,10 +44,10 @@ def unknown(
 
 def unknown_distribution(
     name: str, distribution: str, providers: Sequence[str], origin: str
-) -> BackendNotFoundError:
+) -> errors.BackendNotFoundError:
     """SGK102: the name exists, but not from the distribution that was asked for."""
     guess = did_you_mean(distribution, providers)
-    return BackendNotFoundError(
+    return errors.BackendNotFoundError(
         "SGK102",
         f"no distribution {distribution!r} provides backend {name!r} (named by {origin}){guess}",
         hint=f"Provided by:      {join_words(providers)}",
@@ -64,9 +58,9 @@ def unknown_distribution(
 
 def load_failed(
     name: str, provider: str, entry_point: str, problem: str, install: Sequence[str] = ()
-) -> BackendLoadError:
+) -> errors.BackendLoadError:
     """SGK103: installed, but importing, registering or building it failed."""
-    return BackendLoadError(
+    return errors.BackendLoadError(
         "SGK103",
         f"backend {name!r} is installed ({provider}) but could not be loaded: {problem}",
         backend=name,
@@ -81,11 +75,11 @@ def load_failed(
 
 def incompatible(
     name: str, provider: str, needed: tuple[int, int], *, imported: bool
-) -> BackendIncompatibleError:
+) -> errors.BackendIncompatibleError:
     """SGK105: the plugin was made for another version of the contract."""
     plugin_is_newer = needed > PLUGIN_API
     distribution = provider.split(" ", 1)[0]
-    return BackendIncompatibleError(
+    return errors.BackendIncompatibleError(
         "SGK105",
         f"backend {name!r} ({provider}) needs plugin API {api_text(needed)}, but this subgraphkit "
         f"provides {api_text(PLUGIN_API)}",
@@ -99,12 +93,12 @@ def incompatible(
     )
 
 
-def conflict(name: str, providers: Sequence[tuple[str, str]]) -> BackendConflictError:
+def conflict(name: str, providers: Sequence[tuple[str, str]]) -> errors.BackendConflictError:
     """SGK106: several distributions provide one name; ``providers`` are (provider, value)."""
     ordered = sorted(providers)
     joined = " and ".join(f"{provider} ({value})" for provider, value in ordered)
     first = ordered[0][0].split(" ", 1)[0]
-    return BackendConflictError(
+    return errors.BackendConflictError(
         "SGK106",
         f"several distributions provide the backend name {name!r}: {joined}",
         backend=name,
@@ -112,10 +106,10 @@ def conflict(name: str, providers: Sequence[tuple[str, str]]) -> BackendConflict
     )
 
 
-def shadowed_backend(name: str, provider: str, ours: str) -> BackendConflictError:
+def shadowed_backend(name: str, provider: str, ours: str) -> errors.BackendConflictError:
     """SGK129: another distribution has a backend by the name of one that ships with us."""
     distribution = provider.split(" ", 1)[0]
-    return BackendConflictError(
+    return errors.BackendConflictError(
         "SGK129",
         f"backend {name!r} of {provider} is not used, because {ours}, which ships with "
         "subgraphkit, has that name",
@@ -126,11 +120,11 @@ def shadowed_backend(name: str, provider: str, ours: str) -> BackendConflictErro
 
 def unused_options(
     backend: str, given: Sequence[tuple[str, str]], selected: Sequence[str]
-) -> ConfigError:
+) -> errors.ConfigError:
     """SGK113, a warning: ``given`` are (option, origin) of a backend that takes none of them."""
     joined = ", ".join(f"{key!r} (given by {origin})" for key, origin in given)
     reason = "it was given as an instance" if backend in selected else "it is not selected"
-    return ConfigError(
+    return errors.ConfigError(
         "SGK113",
         f"options for backend {backend!r} are not used, because {reason}: {joined}"
         f"{'' if backend in selected else did_you_mean(backend, selected)}",
@@ -138,16 +132,16 @@ def unused_options(
     )
 
 
-def bad_registration(backend: str, problem: str) -> BackendLoadError:
+def bad_registration(backend: str, problem: str) -> errors.BackendLoadError:
     """SGK115: what was registered, or the name it was registered under, cannot be taken."""
-    return BackendLoadError(
+    return errors.BackendLoadError(
         "SGK115", f"cannot register backend {backend!r}: {problem}", backend=backend
     )
 
 
-def blocked_backend(name: str, origin: str, blocked_by: str) -> BackendUnavailableError:
+def blocked_backend(name: str, origin: str, blocked_by: str) -> errors.BackendUnavailableError:
     """SGK117: the backend was named and is blocked."""
-    return BackendUnavailableError(
+    return errors.BackendUnavailableError(
         "SGK117",
         f"backend {name!r} is blocked by {blocked_by} (named by {origin})",
         backend=name,
@@ -163,9 +157,9 @@ _UNCHANGED: Final = (
 )
 
 
-def forked_library(name: str) -> BackendUnavailableError:
+def forked_library(name: str) -> errors.BackendUnavailableError:
     """SGK127: a library whose threads and locks were in use when this process was forked."""
-    return BackendUnavailableError(
+    return errors.BackendUnavailableError(
         "SGK127",
         f"backend {name!r} was at work on another thread when this process was forked, and might "
         "wait for ever here",
@@ -176,9 +170,9 @@ def forked_library(name: str) -> BackendUnavailableError:
     )
 
 
-def harmful(name: str, code: str, problem: str) -> BackendUnavailableError:
+def harmful(name: str, code: str, problem: str) -> errors.BackendUnavailableError:
     """SGK320, SGK321: ``auto`` leaves out a backend that is not safe to import."""
-    return BackendUnavailableError(
+    return errors.BackendUnavailableError(
         code,
         f"backend {name!r} is left out of auto: {problem}",
         backend=name,
@@ -192,9 +186,9 @@ def harmful(name: str, code: str, problem: str) -> BackendUnavailableError:
     )
 
 
-def extension_harmful(label: str, name: str, code: str, problem: str) -> ConfigError:
+def extension_harmful(label: str, name: str, code: str, problem: str) -> errors.ConfigError:
     """SGK320, SGK321, a warning: an extension that nobody named is not safe to import."""
-    return ConfigError(
+    return errors.ConfigError(
         code,
         f"extension {label} is not loaded: {problem}",
         hint=lines(
@@ -205,18 +199,18 @@ def extension_harmful(label: str, name: str, code: str, problem: str) -> ConfigE
     )
 
 
-def extension_failed(label: str, where: str, problem: str) -> ConfigError:
+def extension_failed(label: str, where: str, problem: str) -> errors.ConfigError:
     """SGK190, a warning: an extension raised; ``where`` is a hook or "import"."""
-    return ConfigError(
+    return errors.ConfigError(
         "SGK190",
         f"extension {label} failed in {where} and was switched off: {problem}",
         hint="Raise instead:    SUBGRAPH_RAISE_PLUGIN_ERRORS=1",
     )
 
 
-def wrong_types(extension: str, node: str, operator: str, problem: str) -> BackendError:
+def wrong_types(extension: str, node: str, operator: str, problem: str) -> errors.BackendError:
     """SGK223: an extension types an operator as it cannot be."""
-    return BackendError(
+    return errors.BackendError(
         "SGK223",
         f"extension {extension!r} types operator {operator!r}, and for node {node} its "
         f"subgraphkit_types {problem}",
@@ -226,10 +220,12 @@ def wrong_types(extension: str, node: str, operator: str, problem: str) -> Backe
     )
 
 
-def wrong_edit(extension: str, model: str, nodes: Sequence[str], problem: str) -> BackendError:
+def wrong_edit(
+    extension: str, model: str, nodes: Sequence[str], problem: str
+) -> errors.BackendError:
     """SGK224: an extension edits a graph as it cannot be."""
     where = f" in the place of {join_words(nodes)}" if nodes else ""
-    return BackendError(
+    return errors.BackendError(
         "SGK224",
         f"what extension {extension!r} puts into model {model!r}{where} cannot be: {problem}",
         backend=extension,
@@ -238,9 +234,9 @@ def wrong_edit(extension: str, model: str, nodes: Sequence[str], problem: str) -
     )
 
 
-def unknown_hook(label: str, hook: str, valid: Sequence[str]) -> ConfigError:
+def unknown_hook(label: str, hook: str, valid: Sequence[str]) -> errors.ConfigError:
     """SGK191, a warning: an extension implements a hook that nobody will ever call."""
-    return ConfigError(
+    return errors.ConfigError(
         "SGK191",
         f"extension {label} implements {hook!r}, which is not a hook{did_you_mean(hook, valid)}",
     )
@@ -248,9 +244,9 @@ def unknown_hook(label: str, hook: str, valid: Sequence[str]) -> ConfigError:
 
 def unknown_backend_hook(
     backend: str, provider: str, hook: str, valid: Sequence[str]
-) -> BackendLoadError:
+) -> errors.BackendLoadError:
     """SGK191: a backend implements a hook that nobody will ever call."""
-    return BackendLoadError(
+    return errors.BackendLoadError(
         "SGK191",
         f"backend {backend!r} ({provider}) implements {hook!r}, which is not a hook"
         f"{did_you_mean(hook, valid)}",

@@ -3,20 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from subgraphkit import errors
 from subgraphkit.backend.operator import maker_of
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Unsupported
 from subgraphkit.boundary import pass_on, unforeseen
 from subgraphkit.compiling import close_all, compile_elsewhere
-from subgraphkit.errors import (
-    ExecutionError,
-    Fault,
-    InvalidModelError,
-    SubgraphkitError,
-    causes_of,
-    fault_of,
-    text_of,
-)
 from subgraphkit.planning import Plan, Step
 from subgraphkit.running.emission import Emitted
 from subgraphkit.running.messages import unfit
@@ -25,7 +17,7 @@ from subgraphkit.running.stopping import refuse_stopped
 
 def movable(
     error: BaseException, emitted: Emitted, plan: Plan, feeds: Any, progress: Progress | None = None
-) -> ExecutionError:
+) -> errors.ExecutionError:
     """Return the failure of a step that is to move to the fallback; raise any other.
 
     Raised are the errors of ``refuse_stopped``; ExecutionError for a step that failed (SGK131) or
@@ -35,13 +27,13 @@ def movable(
     """
     refuse_stopped(progress, error, emitted, plan)
     if (found := emitted.locate(error)) is None:
-        if not isinstance(feeds, Mapping) and not isinstance(error, SubgraphkitError):
+        if not isinstance(feeds, Mapping) and not isinstance(error, errors.SubgraphkitError):
             raise unfit(
                 f"the feeds are a {type(feeds).__name__}, expected a mapping from input names to "
                 "arrays",
                 hint='Pass a dict, such as {"x": array}.',
             ) from error
-        if isinstance(error, SubgraphkitError | Warning):
+        if isinstance(error, errors.SubgraphkitError | Warning):
             raise error
         pass_on(error)
         raise unforeseen("run", plan.graph.name, error) from error
@@ -50,7 +42,7 @@ def movable(
     step, settings = plan.steps[index], plan.graph.settings
     fault = _fault_of_a_step(error)
     moves = settings.on_run_error == "fallback" and step.subgraph.backend != settings.fallback
-    if not moves and isinstance(error, SubgraphkitError):
+    if not moves and isinstance(error, errors.SubgraphkitError):
         raise error
     failure = _step_failed(error, index, step, in_operator=in_operator)
     failure.__cause__ = error
@@ -60,12 +52,12 @@ def movable(
     return failure
 
 
-def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
+def made_elsewhere(plan: Plan, index: int, failure: errors.ExecutionError) -> Plan:
     """Return a plan with a step on the fallback; raise the failure if that fails or is there."""
     step = plan.steps[index]
     try:
         operator = compile_elsewhere(plan.partitioning, step.subgraph)
-    except (Unsupported, LookupError, InvalidModelError) as error:
+    except (Unsupported, LookupError, errors.InvalidModelError) as error:
         # the last: the weights are in the engine of a bundle and nowhere else
         raise failure from error
     if type(operator) is type(step.operator) and maker_of(operator) == maker_of(step.operator):
@@ -74,7 +66,7 @@ def made_elsewhere(plan: Plan, index: int, failure: ExecutionError) -> Plan:
     return plan.with_operator(index, operator)
 
 
-def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: Any) -> bool:
+def fails_again(emitted: Emitted, index: int, failure: errors.ExecutionError, feeds: Any) -> bool:
     """Say whether a step fails on the fallback as well, and have the failure say whose fault it is.
 
     ``emitted``: The code with the fallback in place.
@@ -92,27 +84,29 @@ def fails_again(emitted: Emitted, index: int, failure: ExecutionError, feeds: An
     return False
 
 
-def _fault_of_a_step(error: BaseException) -> Fault:
+def _fault_of_a_step(error: BaseException) -> errors.Fault:
     """Return who is at fault for what a step raised, and have the error say so."""
-    coded = error.fault if isinstance(error, SubgraphkitError) else None
-    for at in causes_of(error):
+    coded = error.fault if isinstance(error, errors.SubgraphkitError) else None
+    for at in errors.causes_of(error):
         if coded not in {None, "backend"}:
             break
-        coded = fault_of(at, running=True) or coded
-    if isinstance(error, SubgraphkitError) and coded is not None:
+        coded = errors.fault_of(at, running=True) or coded
+    if isinstance(error, errors.SubgraphkitError) and coded is not None:
         error.fault = coded
     return coded or "backend"
 
 
-def _step_failed(error: BaseException, at: int, step: Step, *, in_operator: bool) -> ExecutionError:
+def _step_failed(
+    error: BaseException, at: int, step: Step, *, in_operator: bool
+) -> errors.ExecutionError:
     """Word an exception from a step, naming the subgraph (SGK131, SGK132)."""
     subgraph = step.subgraph
     nodes = f"{len(subgraph.nodes)} nodes from {subgraph.graph.nodes[subgraph.nodes[0]].label}"
-    return ExecutionError(
+    return errors.ExecutionError(
         "SGK131" if in_operator else "SGK132",
         f"subgraph {subgraph.id!r} ({nodes}) "
         f"{'failed while running' if in_operator else 'returned the wrong number of outputs'} "
-        f"on backend {subgraph.backend!r}: {type(error).__name__}: {text_of(error)}",
+        f"on backend {subgraph.backend!r}: {type(error).__name__}: {errors.text_of(error)}",
         backend=subgraph.backend,
         subgraph=subgraph.id,
         hint="The backend's own error is the cause above. To carry on without it, set "

@@ -11,22 +11,13 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit import errors
 from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.contract import Backend, option_class_of
 from subgraphkit.backend.options import validate_options
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.configuration.config import resolve
 from subgraphkit.configuration.selection import BackendChoice
-from subgraphkit.errors import (
-    BackendUnavailableError,
-    CallerError,
-    ConfigError,
-    ExecutionError,
-    ModelError,
-    SelectorContractError,
-    SubgraphkitError,
-    UnclaimedNodesError,
-)
 from subgraphkit.finding.registry import find_record, load_record
 from subgraphkit.ir import Node
 from subgraphkit.lazy import cached_property
@@ -101,7 +92,7 @@ class Subject:
         module, _, name = self.target.partition(":")
         found = attrgetter(name)(import_module(module))
         if not (isinstance(found, type) and issubclass(found, Backend)):
-            raise ConfigError("SGK310", f"{self.target!r} is not a subclass of Backend")
+            raise errors.ConfigError("SGK310", f"{self.target!r} is not a subclass of Backend")
         return found
 
     @cached_property
@@ -162,14 +153,14 @@ class Subject:
         """Let the backend claim what it takes, and NumPy the rest; Stopped if either fails."""
         try:
             return partition(bound)
-        except ConfigError:
+        except errors.ConfigError:
             raise
-        except UnclaimedNodesError as error:
+        except errors.UnclaimedNodesError as error:
             raise Stopped(Outcome.SKIP, text_of(error)) from error
-        except SelectorContractError as error:
+        except errors.SelectorContractError as error:
             raise Stopped(Outcome.FAIL_SELECT, text_of(error)) from error
-        except SubgraphkitError as error:
-            is_of_all = isinstance(error, BackendUnavailableError | CallerError)
+        except errors.SubgraphkitError as error:
+            is_of_all = isinstance(error, errors.BackendUnavailableError | errors.CallerError)
             named = is_of_all or hasattr(error, "backend")
             outcome = Outcome.FAIL_PROBE if named else Outcome.FAIL_SELECT
             raise Stopped(outcome, text_of(error)) from error
@@ -179,9 +170,9 @@ class Subject:
         taken = self.operators_taken(partitioning)
         try:
             return Session(partitioning)
-        except UnclaimedNodesError as error:  # it gave back what nobody else computes
+        except errors.UnclaimedNodesError as error:  # it gave back what nobody else computes
             raise Stopped(Outcome.SKIP, text_of(error), taken) from error
-        except SubgraphkitError as error:
+        except errors.SubgraphkitError as error:
             others = getattr(error, "backend", self.name) != self.name
             outcome = Outcome.SKIP if others else Outcome.FAIL_COMPILE
             raise Stopped(outcome, text_of(error), taken) from error
@@ -194,7 +185,7 @@ class Subject:
         """
         try:
             bound = self.bind(source, **settings)
-        except ModelError as error:
+        except errors.ModelError as error:
             raise Stopped(Outcome.REFUSED, text_of(error)) from error
         partitioning = self.partition(bound)
         if not self.nodes_taken(partitioning):
@@ -208,7 +199,7 @@ class Subject:
         """Run a session once; Stopped if a subgraph fails, or returns what it did not declare."""
         try:
             return session.run(None, feeds)
-        except ExecutionError as error:
+        except errors.ExecutionError as error:
             taken = self.operators_taken(session.partitioning)
             found = self.judge.of_a_failure(session, feeds, error)
             raise Stopped(found.outcome, found.detail, taken) from error
