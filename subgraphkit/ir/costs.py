@@ -43,7 +43,8 @@ MOST_AT_BIND: Final = 1 << 29
 # Assumed for a string, and for an element type that is not known: two words.
 _BITS_OF_TEXT: Final = 128
 
-# Axes of what a convolution of volumes reads.
+# Axes of what a convolution of rows reads, and of volumes.
+_OF_ROWS: Final = 3
 _WITH_DEPTH: Final = 5
 
 # The operator set from which on a softmax runs along one axis.
@@ -113,10 +114,8 @@ def work_of(node: Node) -> tuple[str, int]:
 def _kind_of(node: Node) -> str | None:
     """Return the class of a node whose operations are counted; None for one of memory."""
     match kind := _BY_OPERATIONS.get(node.op_type):
-        case "convolution" if len(_input(node, 0)) == _WITH_DEPTH:
-            return "volume"
-        case "convolution" if node.attribute("group", 1) > 1:
-            return "depthwise" if prod(_input(node, 1)[1:]) < _LONG_SUM else kind
+        case "convolution":
+            return _kind_of_convolution(node)
         case "product" if node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16):
             return "short product"
         case "columns" if _runs_along_rows(node):
@@ -124,6 +123,18 @@ def _kind_of(node: Node) -> str | None:
         case "cubic" if node.attribute("mode", "") != "cubic":
             return None
     return kind
+
+
+def _kind_of_convolution(node: Node) -> str:
+    axes, filters = len(_input(node, 0)), _input(node, 1)
+    if axes == _WITH_DEPTH:
+        return "volume"
+    if node.op_type == "ConvTranspose":
+        return "transposed"
+    if node.attribute("group", 1) > 1 and prod(filters[1:]) < _LONG_SUM:
+        return "depthwise"
+    # windows of one element are a product, whatever they slide over
+    return "rows" if axes == _OF_ROWS and filters[-1:] > (1,) else "convolution"
 
 
 def _runs_along_rows(node: Node) -> bool:

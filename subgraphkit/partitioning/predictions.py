@@ -40,6 +40,8 @@ _BACKENDS: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
 _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "convolution": (0.0093, 0.0061, 0.0063, 0.0074, 0.13),
     "volume": (0.014, 0.012, 0.0063, 0.0063, 0.13),
+    "rows": (0.018, 0.0085, 0.0063, 0.0063, 0.13),
+    "transposed": (0.04, 0.0157, 0.01, 0.0085, 0.13),
     "depthwise": (0.16, 0.021, 0.03, 0.038, 0.18),
     "product": (0.0076, 0.0062, 0.0061, 0.0068, 0.032),
     "short product": (0.018, 0.0062, 0.0061, 0.0068, None),
@@ -69,7 +71,9 @@ _UNITS: Final = 1e9
 # one thread in any case.
 _ALONE: Final = 2.0
 _ALONE_ANYWAY: Final = 1.2
-_SHARED: Final = frozenset({"convolution", "product", "short product", "volume"})
+_SHARED: Final = frozenset(
+    {"convolution", "product", "rows", "short product", "transposed", "volume"}
+)
 # The backend that has every class.
 _TOTAL: Final = "numpy"
 

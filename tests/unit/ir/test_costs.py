@@ -74,9 +74,14 @@ def test_the_effort_of_a_node_is_no_less_than_its_operations(call, inputs, outpu
     assert effort_of(graph.nodes[0], [10**9] * len(graph.nodes[0].inputs)) >= least
 
 
-def test_groups_with_long_sums_are_no_depthwise_convolution():
-    for reach, kind in ((3, "depthwise"), (900, "convolution")):
-        text = (
-            f"g (float[1,4,900,1] x, float[4,2,{reach},1] w) => (y) {{ y = Conv<group=2>(x, w) }}"
-        )
-        assert work_of(bound(text).nodes[0])[0] == kind
+@pytest.mark.parametrize(("space", "reach", "call", "kind"), [
+    ([900, 1], [3, 1], "Conv<group=2>", "depthwise"),
+    ([900, 1], [900, 1], "Conv<group=2>", "convolution"),  # of long sums
+    ([900], [1], "Conv", "convolution"),  # which is a product
+    ([900], [3], "Conv", "rows"),
+    ([9, 9], [3, 3], "ConvTranspose<group=2>", "transposed"),
+    ([9, 9, 9], [3, 3, 3], "ConvTranspose", "volume"),
+])  # fmt: skip
+def test_convolutions_are_of_several_classes(space, reach, call, kind):
+    text = f"g (float{[1, 4, *space]} x, float{[4, 2, *reach]} w) => (y) {{ y = {call}(x, w) }}"
+    assert work_of(bound(text).nodes[0])[0] == kind

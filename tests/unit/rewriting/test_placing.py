@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 
 from subgraphkit.precision import Range, Ranges
-from tests.unit.rewriting.quantizing_nets import (
-    DQ,
-    RNG,
-    Net,
-    kernel,
-    quantized,
-    ranges_of,
-    scale_of,
-    sources,
-)
+from tests.unit.rewriting import quantizing_nets as nets
 
 
 def activated(net, value, kind):
@@ -39,72 +30,72 @@ def activated(net, value, kind):
     *("Softmax", "gelu", "layernorm", "Transpose"),
 ])  # fmt: skip
 def test_nothing_lies_between_a_product_and_what_follows_it_in_its_kernel(kind):
-    net = Net([1, 16, 16, 16])
-    a = net.add("Conv", ["x", kernel(16, 16)], "a")
+    net = nets.Net([1, 16, 16, 16])
+    a = net.add("Conv", ["x", nets.kernel(16, 16)], "a")
     e = activated(net, a, kind)
-    net.add("Conv", [e, kernel(16, 16)], "y")
+    net.add("Conv", [e, nets.kernel(16, 16)], "y")
     names = {name for node in net.nodes for name in node.output} | {"x"}
-    done = quantized(net.model("y"), ranges_of(**dict.fromkeys(names, 1.0)))
-    found = sources(done)
+    done = nets.quantized(net.model("y"), nets.ranges_of(**dict.fromkeys(names, 1.0)))
+    found = nets.sources(done)
     between = [name for name in found if name in names - {"a", "y"}]
-    assert all(DQ not in found[name] for name in between)
-    assert found["y"] == [DQ, DQ]
+    assert all(nets.DQ not in found[name] for name in between)
+    assert found["y"] == [nets.DQ, nets.DQ]
     assert [n.op_type for n in done.model.graph.node].count("QuantizeLinear") == 2
 
 
 def test_the_stream_that_a_transformer_adds_to_stays_as_it_is():
-    net = Net([4, 32])
-    a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
+    net = nets.Net([4, 32])
+    a = net.add("MatMul", ["x", nets.RNG.standard_normal((32, 32))], "a")
     b = net.add("Add", [a, np.ones(32)], "b")
-    done = quantized(net.model(net.add("Add", ["x", b], "y")), ranges_of(x=1, a=1, b=1))
+    done = nets.quantized(net.model(net.add("Add", ["x", b], "y")), nets.ranges_of(x=1, a=1, b=1))
     assert done.quantized == ("a",)
-    assert sources(done)["y"] == ["", "Add"]
+    assert nets.sources(done)["y"] == ["", "Add"]
 
 
 def test_a_product_whose_input_int8_would_hold_badly_stays_unless_that_is_allowed():
-    net = Net([4, 32])
-    a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
-    net.add("MatMul", [a, RNG.standard_normal((32, 32))], "y")
+    net = nets.Net([4, 32])
+    a = net.add("MatMul", ["x", nets.RNG.standard_normal((32, 32))], "a")
+    net.add("MatMul", [a, nets.RNG.standard_normal((32, 32))], "y")
     ranges = Ranges(
         {"x": Range(1.0, "mse", 1, -1.0, 1.0, 35.0), "a": Range(40.0, "mse", 1, -40.0, 40.0, 12.0)}
     )
-    done = quantized(net.model("y"), ranges)
+    done = nets.quantized(net.model("y"), ranges)
     assert done.quantized == ("a",)
     assert [(one.node, one.code) for one in done.kept] == [("y", "coarse")]
     assert "12.0 dB" in done.kept[0].text
-    assert quantized(net.model("y"), ranges, min_input_snr=0.0).quantized == ("a", "y")
+    assert nets.quantized(net.model("y"), ranges, min_input_snr=0.0).quantized == ("a", "y")
 
 
 def residual(first, second):
     """Return a block whose shortcut is plain, or has a product of its own."""
-    net = Net([1, 16, 4, 4])
+    net = nets.Net([1, 16, 4, 4])
     r = net.add("Relu", ["x"], "r")
-    a = net.add("Conv", [r, kernel(16, 16)], "a")
-    b = net.add("Conv", [net.add("Relu", [a], "ra"), kernel(16, 16)], first)
-    shortcut = r if second is None else net.add("Conv", [r, kernel(16, 16)], second)
+    a = net.add("Conv", [r, nets.kernel(16, 16)], "a")
+    b = net.add("Conv", [net.add("Relu", [a], "ra"), nets.kernel(16, 16)], first)
+    shortcut = r if second is None else net.add("Conv", [r, nets.kernel(16, 16)], second)
     return net.model(net.add("Add", [shortcut, b], "y"))
 
 
 def test_only_the_shortcut_of_a_residual_add_is_quantized():
-    done = quantized(residual("b", None), ranges_of(r=1, ra=1, b=1))
-    assert sources(done)["y"] == [DQ, "Conv"]
+    done = nets.quantized(residual("b", None), nets.ranges_of(r=1, ra=1, b=1))
+    assert nets.sources(done)["y"] == [nets.DQ, "Conv"]
     assert "y" in done.quantized
 
 
 def test_a_sum_of_values_that_no_product_makes_is_left_alone():
-    net = Net([1, 16, 4, 4])
-    a = net.add("Conv", ["x", kernel(16, 16)], "a")
+    net = nets.Net([1, 16, 4, 4])
+    a = net.add("Conv", ["x", nets.kernel(16, 16)], "a")
     r = net.add("Relu", [a], "r")
-    done = quantized(net.model(net.add("Add", [r, "x"], "y")), ranges_of(x=1, r=1, a=1))
-    assert sources(done)["y"] == ["Relu", ""]
+    done = nets.quantized(net.model(net.add("Add", [r, "x"], "y")), nets.ranges_of(x=1, r=1, a=1))
+    assert nets.sources(done)["y"] == ["Relu", ""]
 
 
 def test_values_that_a_concat_joins_share_one_scale():
-    net = Net([1, 16, 4, 4])
+    net = nets.Net([1, 16, 4, 4])
     a, b = (net.add("Relu", [net.add("Neg", ["x"], f"n{i}")], f"r{i}") for i in "ab")
-    net.add("Conv", [a, kernel(16, 16)], "ya")
-    net.add("Conv", [b, kernel(16, 16)], "yb")
+    net.add("Conv", [a, nets.kernel(16, 16)], "ya")
+    net.add("Conv", [b, nets.kernel(16, 16)], "yb")
     joined = net.add("Concat", [a, b], "j", axis=1)
-    net.add("Conv", [joined, kernel(16, 32)], "yj")
-    done = quantized(net.model("ya", "yb", "yj"), ranges_of(ra=1, rb=2, j=1.5))
-    assert {scale_of(done, name) for name in ("ra", "rb", "j")} == {np.float32(2 / 127)}
+    net.add("Conv", [joined, nets.kernel(16, 32)], "yj")
+    done = nets.quantized(net.model("ya", "yb", "yj"), nets.ranges_of(ra=1, rb=2, j=1.5))
+    assert {nets.scale_of(done, name) for name in ("ra", "rb", "j")} == {np.float32(2 / 127)}

@@ -11,42 +11,35 @@ from subgraphkit.errors import CallerError, UnsupportedModelError
 from subgraphkit.precision import Precision, Range, Ranges, rewrite
 from subgraphkit.rewriting.quantizing import quantized_weight
 from tests.models import parsed
-from tests.unit.rewriting.quantizing_nets import (
-    DQ,
-    RNG,
-    Net,
-    kernel,
-    quantized,
-    ranges_of,
-    scale_of,
-    sources,
-)
+from tests.unit.rewriting import quantizing_nets as nets
 
 
 def test_inputs_of_products_are_quantized_and_nothing_between_fusion_partners():
-    net = Net(["N", 16, 4, 4])
-    a = net.add("Conv", ["x", kernel(16, 16), np.ones(16)], "a")
+    net = nets.Net(["N", 16, 4, 4])
+    a = net.add("Conv", ["x", nets.kernel(16, 16), np.ones(16)], "a")
     b = net.add("Relu", [a], "b")
-    c = net.add("Conv", [b, kernel(16, 16)], "c")
-    done = quantized(net.model(net.add("Relu", [c], "y")), ranges_of(x=2.54, a=9, b=1.27, c=9))
-    found = sources(done)
-    assert found["a"] == [DQ, DQ, ""]
+    c = net.add("Conv", [b, nets.kernel(16, 16)], "c")
+    done = nets.quantized(
+        net.model(net.add("Relu", [c], "y")), nets.ranges_of(x=2.54, a=9, b=1.27, c=9)
+    )
+    found = nets.sources(done)
+    assert found["a"] == [nets.DQ, nets.DQ, ""]
     assert found["b"] == ["Conv"]
-    assert found["c"] == [DQ, DQ]
+    assert found["c"] == [nets.DQ, nets.DQ]
     assert found["y"] == ["Conv"]
     assert done.quantized == ("a", "c")
-    assert scale_of(done, "x") == pytest.approx(0.02)
-    assert scale_of(done, "b") == pytest.approx(0.01)
+    assert nets.scale_of(done, "x") == pytest.approx(0.02)
+    assert nets.scale_of(done, "b") == pytest.approx(0.01)
 
 
 def test_weights_are_int8_initializers_with_a_scale_per_channel():
-    weight = kernel(16, 16)
+    weight = nets.kernel(16, 16)
     weight[3] = 0
-    net = Net([1, 16, 4, 4])
+    net = nets.Net([1, 16, 4, 4])
     net.add("Conv", ["x", weight], "y")
-    done = quantized(net.model("y"), ranges_of(x=1))
+    done = nets.quantized(net.model("y"), nets.ranges_of(x=1))
     constants = {t.name: numpy_helper.to_array(t) for t in done.model.graph.initializer}
-    (node,) = [n for n in done.model.graph.node if n.op_type == DQ and n.input[0] in constants]
+    (node,) = [n for n in done.model.graph.node if n.op_type == nets.DQ and n.input[0] in constants]
     stored, scale, zero = (constants[name] for name in node.input)
     assert (stored.dtype, zero.dtype, node.attribute[0].i) == (np.int8, np.int8, 0)
     assert scale[3] == 1
@@ -60,10 +53,10 @@ def test_weights_are_int8_initializers_with_a_scale_per_channel():
 
 
 def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels():
-    weight = kernel(16, 16)
-    net = Net([1, 16, 8, 8])
+    weight = nets.kernel(16, 16)
+    net = nets.Net([1, 16, 8, 8])
     a = net.add("Conv", ["x", weight], "a")
-    net.add("Conv", [a, RNG.standard_normal((16, 16, 6, 6))], "y")
+    net.add("Conv", [a, nets.RNG.standard_normal((16, 16, 6, 6))], "y")
     model, seen = net.model("y"), {"x": Range(2.0, "mse", 9, -7.0, 4.48), "a": Range(1, "mse")}
     done = rewrite(model, "fp8", Ranges(seen))
     assert (done.quantized, done.quantized_as) == (("a",), "fp8")
@@ -74,7 +67,7 @@ def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels():
     (first,) = [n for n in done.model.graph.node if n.op_type == "QuantizeLinear"]
     # what was seen, not what int8 would cut it to
     assert constants[first.input[1]] == pytest.approx(7 / 448)
-    (node,) = [n for n in done.model.graph.node if n.op_type == DQ and n.input[0] in constants]
+    (node,) = [n for n in done.model.graph.node if n.op_type == nets.DQ and n.input[0] in constants]
     stored, scale, zero = (constants[name] for name in node.input)
     assert stored.dtype == zero.dtype == ml_dtypes.float8_e4m3fn
     back = stored.astype(np.float32) * scale.reshape(-1, 1, 1, 1)
@@ -94,24 +87,24 @@ def test_float8_ends_at_448_cuts_nothing_off_and_takes_no_large_kernels():
     ],
 )
 def test_the_axis_of_the_scales_is_that_of_the_results(operator, weight, attributes, axis):
-    net = Net([4, 16, *weight[2:]])
-    net.add(operator, ["x", RNG.standard_normal(weight)], "y", **attributes)
-    done = quantized(net.model("y"), ranges_of(x=1))
-    node = next(n for n in done.model.graph.node if n.op_type == DQ)
+    net = nets.Net([4, 16, *weight[2:]])
+    net.add(operator, ["x", nets.RNG.standard_normal(weight)], "y", **attributes)
+    done = nets.quantized(net.model("y"), nets.ranges_of(x=1))
+    node = next(n for n in done.model.graph.node if n.op_type == nets.DQ)
     assert node.attribute[0].i == axis
     (length,) = {t.dims[0] for t in done.model.graph.initializer if t.name in node.input[1:]}
     assert length == 24
 
 
 def test_a_value_is_quantized_once_and_other_readers_get_it_whole():
-    net = Net([1, 16, 4, 4])
+    net = nets.Net([1, 16, 4, 4])
     r = net.add("Relu", ["x"], "r")
     for name in "ab":
-        net.add("Conv", [r, kernel(16, 16)], name)
+        net.add("Conv", [r, nets.kernel(16, 16)], name)
     net.add("Neg", [r], "n")
-    done = quantized(net.model("a", "b", "n"), ranges_of(r=1))
+    done = nets.quantized(net.model("a", "b", "n"), nets.ranges_of(r=1))
     assert [n.op_type for n in done.model.graph.node].count("QuantizeLinear") == 1
-    assert sources(done)["n"] == ["Relu"]
+    assert nets.sources(done)["n"] == ["Relu"]
 
 
 @pytest.mark.parametrize(
@@ -126,19 +119,19 @@ def test_a_value_is_quantized_once_and_other_readers_get_it_whole():
     ],
 )
 def test_convolutions_that_do_not_pay_stay(made, read, group, size, code):
-    net = Net([1, read, 8, 8])
+    net = nets.Net([1, read, 8, 8])
     r = net.add("Relu", ["x"], "r")
-    net.add("Conv", [r, kernel(made, read // group, size)], "y", group=group)
-    done = quantized(net.model("y"), ranges_of(r=1))
+    net.add("Conv", [r, nets.kernel(made, read // group, size)], "y", group=group)
+    done = nets.quantized(net.model("y"), nets.ranges_of(r=1))
     assert [one.code for one in done.kept] == ([code] if code else [])
     assert bool(done.quantized) is not bool(code)
 
 
 def test_a_first_convolution_of_a_picture_is_quantized_if_its_channels_divide_by_eight():
     for made, names in ((24, ("y",)), (20, ())):
-        net = Net([1, 3, 8, 8])
-        net.add("Conv", ["x", kernel(made, 3, 3)], "y")
-        assert quantized(net.model("y"), ranges_of(x=1)).quantized == names
+        net = nets.Net([1, 3, 8, 8])
+        net.add("Conv", ["x", nets.kernel(made, 3, 3)], "y")
+        assert nets.quantized(net.model("y"), nets.ranges_of(x=1)).quantized == names
 
 
 @pytest.mark.parametrize(
@@ -152,36 +145,40 @@ def test_a_first_convolution_of_a_picture_is_quantized_if_its_channels_divide_by
     ],
 )
 def test_matrix_products_that_do_not_pay_stay(operator, shape, weight, code):
-    net = Net(shape)
+    net = nets.Net(shape)
     turned = {"transA": 1} if operator == "Gemm" else {}
-    net.add(operator, ["x", RNG.standard_normal(weight)], "y", **turned)
-    done = quantized(net.model("y"), ranges_of(x=1))
+    net.add(operator, ["x", nets.RNG.standard_normal(weight)], "y", **turned)
+    done = nets.quantized(net.model("y"), nets.ranges_of(x=1))
     assert [one.code for one in done.kept] == ([code] if code else [])
 
 
 def test_products_of_two_computed_values_and_unknown_ranges_stay_with_their_reason():
-    net = Net([32, 32])
-    a = net.add("MatMul", ["x", RNG.standard_normal((32, 32))], "a")
+    net = nets.Net([32, 32])
+    a = net.add("MatMul", ["x", nets.RNG.standard_normal((32, 32))], "a")
     b = net.add("MatMul", [a, a], "b")
-    c = net.add("MatMul", [b, RNG.standard_normal((32, 32))], "c")
+    c = net.add("MatMul", [b, nets.RNG.standard_normal((32, 32))], "c")
     zero = net.add("Sub", [c, c], "zero")
-    net.add("MatMul", [zero, RNG.standard_normal((32, 32))], "y")
-    done = quantized(net.model("y"), ranges_of(x=1, zero=0))
+    net.add("MatMul", [zero, nets.RNG.standard_normal((32, 32))], "y")
+    done = nets.quantized(net.model("y"), nets.ranges_of(x=1, zero=0))
     codes = {one.node: one.code for one in done.kept}
     assert codes == {"b": "attention", "c": "range", "y": "constant"}
     assert done.quantized == ("a",)
 
 
 def test_a_normalisation_is_folded_before_the_weights_are_measured():
-    net = Net([1, 16, 4, 4])
-    a = net.add("Conv", ["x", kernel(16, 16), RNG.standard_normal(16)], "a")
-    facts = [RNG.uniform(0.5, 2, 16), RNG.standard_normal(16), RNG.standard_normal(16)]
-    net.add("BatchNormalization", [a, *facts, RNG.uniform(0.5, 2, 16)], "y", epsilon=1e-3)
+    net = nets.Net([1, 16, 4, 4])
+    a = net.add("Conv", ["x", nets.kernel(16, 16), nets.RNG.standard_normal(16)], "a")
+    facts = [
+        nets.RNG.uniform(0.5, 2, 16),
+        nets.RNG.standard_normal(16),
+        nets.RNG.standard_normal(16),
+    ]
+    net.add("BatchNormalization", [a, *facts, nets.RNG.uniform(0.5, 2, 16)], "y", epsilon=1e-3)
     model = net.model("y")
-    done = quantized(model, ranges_of(x=4))
+    done = nets.quantized(model, nets.ranges_of(x=4))
     assert "BatchNormalization" not in {node.op_type for node in done.model.graph.node}
     assert done.notes == ("1 BatchNormalizations were folded",)
-    feeds = {"x": np.clip(RNG.standard_normal((1, 16, 4, 4)), -4, 4).astype(np.float32)}
+    feeds = {"x": np.clip(nets.RNG.standard_normal((1, 16, 4, 4)), -4, 4).astype(np.float32)}
     with sk.InferenceSession(model, backend="numpy") as session:
         (expected,) = session.run(None, feeds)
     with sk.InferenceSession(done.model, backend="numpy") as session:
@@ -191,37 +188,37 @@ def test_a_normalisation_is_folded_before_the_weights_are_measured():
 
 @pytest.mark.parametrize(
     ("operator", "weight", "group", "outputs"),
-    [("Conv", kernel(16, 16), 1, "ya"), ("ConvTranspose", kernel(16, 8), 2, "y")],
+    [("Conv", nets.kernel(16, 16), 1, "ya"), ("ConvTranspose", nets.kernel(16, 8), 2, "y")],
 )
 def test_a_normalisation_stays_where_others_read_its_value_or_behind_transposed_groups(
     operator, weight, group, outputs
 ):
-    net = Net([1, 16, 4, 4])
+    net = nets.Net([1, 16, 4, 4])
     a = net.add(operator, ["x", weight], "a", group=group)
     net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
-    done = quantized(net.model(*outputs), ranges_of(x=1))
+    done = nets.quantized(net.model(*outputs), nets.ranges_of(x=1))
     assert "BatchNormalization" in {node.op_type for node in done.model.graph.node}
 
 
 def test_the_rest_may_be_fp16_with_the_scales_in_it():
-    net = Net([1, 16, 4, 4])
-    a = net.add("Conv", ["x", kernel(16, 16)], "a")
+    net = nets.Net([1, 16, 4, 4])
+    a = net.add("Conv", ["x", nets.kernel(16, 16)], "a")
     net.add("Relu", [a], "y")
-    done = quantized(net.model("y"), ranges_of(x=1), high_precision="fp16")
+    done = nets.quantized(net.model("y"), nets.ranges_of(x=1), high_precision="fp16")
     kinds = [t.data_type for t in done.model.graph.initializer]
     assert set(kinds) == {TensorProto.FLOAT16, TensorProto.INT8}
     assert done.model.opset_import[0].version == 19
-    again = rewrite(done.model, Precision("int8", high_precision="fp16"), ranges_of(x=1))
+    again = rewrite(done.model, Precision("int8", high_precision="fp16"), nets.ranges_of(x=1))
     assert again.model == done.model
 
 
 def test_int8_without_ranges_or_with_those_of_another_model_is_refused():
-    net = Net([1, 16, 4, 4])
-    net.add("Conv", ["x", kernel(16, 16)], "y")
+    net = nets.Net([1, 16, 4, 4])
+    net.add("Conv", ["x", nets.kernel(16, 16)], "y")
     with pytest.raises(CallerError, match=r"SGK231.*int8 needs ranges"):
         rewrite(net.model("y"), "int8")
     with pytest.raises(UnsupportedModelError, match=r"SGK230.*no range for 'x'"):
-        rewrite(net.model("y"), "int8", ranges_of(other=1))
+        rewrite(net.model("y"), "int8", nets.ranges_of(other=1))
 
 
 EXISTING = """g (float[2] x) => (float[2] y) <float s = {0.5}, ZERO>
@@ -269,33 +266,33 @@ def test_channels_of_the_smallest_numbers_stay_finite():
 
 @pytest.mark.parametrize("name", ["a", "y", "bn"])
 def test_what_was_folded_goes_by_its_old_names_too(name):
-    net = Net([1, 16, 4, 4])
-    a = net.add("Conv", ["x", kernel(16, 16)], "a")
+    net = nets.Net([1, 16, 4, 4])
+    a = net.add("Conv", ["x", nets.kernel(16, 16)], "a")
     net.add("BatchNormalization", [a, *[np.ones(16)] * 4], "y")
     model = net.model("y")
     model.graph.node[1].name = "bn"
-    assert quantized(model, ranges_of(x=1), keep=(name,)).quantized == ()
-    assert quantized(model, ranges_of(x=1), only=(name,)).quantized == ("a",)
+    assert nets.quantized(model, nets.ranges_of(x=1), keep=(name,)).quantized == ()
+    assert nets.quantized(model, nets.ranges_of(x=1), only=(name,)).quantized == ("a",)
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf])
 def test_a_weight_that_is_not_finite_stays_as_it_is(odd):
-    weight = RNG.standard_normal((16, 16))
+    weight = nets.RNG.standard_normal((16, 16))
     weight[0, 0] = odd
-    net = Net([4, 16])
+    net = nets.Net([4, 16])
     net.add("MatMul", ["x", weight], "y")
-    done = quantized(net.model("y"), ranges_of(x=1))
+    done = nets.quantized(net.model("y"), nets.ranges_of(x=1))
     assert [(one.node, one.code) for one in done.kept] == [("y", "weights")]
 
 
 def test_where_the_caller_keeps_the_only_product_with_a_range_nothing_is_quantized():
-    net = Net([4, 16])
-    a = net.add("MatMul", ["x", RNG.standard_normal((16, 16))], "a")
-    net.add("MatMul", [a, RNG.standard_normal((16, 16))], "y")
-    done = quantized(net.model("y"), ranges_of(x=1), keep=("a",))
+    net = nets.Net([4, 16])
+    a = net.add("MatMul", ["x", nets.RNG.standard_normal((16, 16))], "a")
+    net.add("MatMul", [a, nets.RNG.standard_normal((16, 16))], "y")
+    done = nets.quantized(net.model("y"), nets.ranges_of(x=1), keep=("a",))
     assert {one.node: one.code for one in done.kept} == {"a": "user", "y": "range"}
     with pytest.raises(UnsupportedModelError, match="SGK230"):
-        quantized(net.model("y"), ranges_of())
+        nets.quantized(net.model("y"), nets.ranges_of())
 
 
 @pytest.mark.parametrize(
