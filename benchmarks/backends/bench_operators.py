@@ -106,6 +106,17 @@ def _convolution() -> tuple[Any, Feeds]:
     return _repeated("Conv<pads=[1,1,1,1]>({0}, w)", 6, _numbers(1, 64, 56, 56), w=weight)
 
 
+def _rows() -> tuple[Any, Feeds]:
+    weight = _numbers(128, 128, 3)
+    return _repeated("Conv<pads=[1,1]>({0}, w)", 6, _numbers(1, 128, 1000), w=weight)
+
+
+def _transposed() -> tuple[Any, Feeds]:
+    text = """g (float[1,64,32,32] x) => (float[1,64,64,64] y) {
+        y = ConvTranspose<strides=[2,2], pads=[1,1,1,1]>(x, w) }"""
+    return _model(text, {"x": _numbers(1, 64, 32, 32)}, w=_numbers(64, 64, 4, 4))
+
+
 def _depthwise() -> tuple[Any, Feeds]:
     step, weight = "Conv<pads=[1,1,1,1], group=144>({0}, w)", _numbers(144, 1, 3, 3) * 5
     return _repeated(step, 6, _numbers(1, 144, 56, 56), w=weight)
@@ -208,6 +219,8 @@ def _run() -> tuple[Any, Feeds]:
 
 MODELS: Final = {
     "convolution": _convolution,
+    "rows": _rows,
+    "transposed": _transposed,
     "depthwise": _depthwise,
     "product": _product,
     "short product": _short_product,
