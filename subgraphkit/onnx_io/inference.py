@@ -312,16 +312,10 @@ class _Inference:
         found: dict[str, ValueType] = {}
         if not self._is_inferred(node.id):
             proto = self._model.proto.graph.node[node.id]
-            read = {
-                name: type_
-                for name in self._graph.read_by(node.id)
-                if (type_ := self._types.get(name, _UNKNOWN)) != _UNKNOWN
-            }
-            values = {
-                name: value
-                for name in node.inputs
-                if name and (value := self._value(name)) is not None and not is_open(value)
-            }
+            known = ((n, self._types.get(n, _UNKNOWN)) for n in self._graph.read_by(node.id))
+            read = {name: type_ for name, type_ in known if type_ != _UNKNOWN}
+            held = ((name, self._value(name)) for name in node.inputs if name)
+            values = {name: it for name, it in held if it is not None and not is_open(it)}
             opsets = self._graph.opset_imports
             try:
                 made = node_types(proto, read, values, opsets)
