@@ -61,6 +61,13 @@ class Subgraph:
     constants: Mapping[str, Initializer]
     property_name: str = ""
 
+    def __post_init__(self) -> None:
+        """Have the graph say of constants what the subgraph does, which may have newer data."""
+        known = self.graph.constants
+        if any(known.get(name) is not stored for name, stored in self.constants.items()):
+            graph = replace(self.graph, constants={**known, **self.constants})
+            object.__setattr__(self, "graph", graph)
+
     @cached_property
     def members(self) -> tuple[Node, ...]:
         """The nodes to run, in order; ``Constant`` nodes are left out, see ``constants``."""
