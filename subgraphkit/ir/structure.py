@@ -31,6 +31,7 @@ from subgraphkit.types import (
     SparseTensorType,
     TensorType,
     ValueType,
+    dim_name,
 )
 
 # Bytes of weights from which on several threads hash them.
@@ -223,7 +224,7 @@ class _Writer:
         if not isinstance(dim, str):
             return dim
         number = self._symbols.setdefault(dim, len(self._symbols))
-        return [number, dim] if self._with_names else [number]
+        return [number, dim] if self._with_names and dim_name(dim) else [number]
 
 
 def _place(name: str, places: Mapping[str, int]) -> int:
