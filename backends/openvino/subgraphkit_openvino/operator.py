@@ -19,7 +19,7 @@ from subgraphkit.types import TensorType, ValueType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.guarding import Guard
 from subgraphkit_openvino.memory import empty, shared_tensor, tensor_over
-from subgraphkit_openvino.uses import turns_halves
+from subgraphkit_openvino.uses import is_stored_otherwise
 
 _SEAL: Final = b"subgraphkit-openvino 1"
 _HEADER: Final = Struct("<60sI")
@@ -122,7 +122,7 @@ class OpenVINOOperator(SubgraphOperator):
 
     def serialize(self) -> bytes | None:
         """Return the compiled model, sealed; None if it would come back otherwise."""
-        if turns_halves(self._subgraph.members):
+        if is_stored_otherwise(self._subgraph.members):
             return None
         # OpenVINO cannot read what it exports of a model that was imported itself.
         return bytes(self._stored) or seal_model(self._compiled)

@@ -29,16 +29,20 @@ def turned_products(graph: BoundGraph) -> set[int]:
     return {one for ways in readers.values() if len(ways) > 1 for one in ways[True]}
 
 
-def turns_halves(nodes: Iterable[Node]) -> bool:
-    """Say whether halves are turned by angles of their own: OpenVINO (2026.4) stores another use.
+def is_stored_otherwise(nodes: Iterable[Node]) -> bool:
+    """Say whether OpenVINO (2026.4) forgets in an exported engine how it computes nodes.
 
-    Its kernel for rotary positions forgets in an exported engine how many cosines there are.
+    Of halves that are turned by angles of their own, it forgets how many cosines there are; of a
+    recurrent network in one direction, which of two axes are the steps.
     """
 
     def makers(node: Node) -> list[str]:
         return [one.op_type for place in range(2) if (one := node.producer(place))]
 
     for node in nodes:
+        is_one_way = node.op_type in _RECURRENT and node.attribute("direction", "") != _BOTH_WAYS
+        if is_one_way and 1 not in (node.shape(0) or ())[:2]:
+            return True
         if node.op_type == "Concat" and makers(node) == ["Sub", "Add"]:
             first = node.producer(0)
             if first is not None and makers(first) == ["Mul", "Mul"]:

@@ -227,13 +227,17 @@ def test_sizes_that_do_not_fit_are_an_error_however_many_threads_there_are(threa
 
 
 def test_an_engine_that_would_come_back_with_other_angles_is_not_stored():
-    text = """
-    g (float[N,2,S,8] x, float[1,1,S,4] c, float[1,1,S,4] s) => (float[A,B,C,D] y)
-    <int64[1] none = {0}, int64[1] half = {4}, int64[1] all = {8}, int64[1] last = {3}>
-    {
+    text = """g (float[N,2,S,8] x, float[1,1,S,4] c, float[1,1,S,4] s) => (float[A,B,C,D] y)
+    <int64[1] none = {0}, int64[1] half = {4}, int64[1] all = {8}, int64[1] last = {3}> {
         a = Slice(x, none, half, last) b = Slice(x, half, all, last)
         ac = Mul(a, c) bs = Mul(b, s) bc = Mul(b, c) as = Mul(a, s)
-        first = Sub(ac, bs) second = Add(bc, as) y = Concat <axis = -1> (first, second)
-    }
-    """
+        first = Sub(ac, bs) second = Add(bc, as) y = Concat <axis = -1> (first, second) }"""
+    assert OpenedModel(parsed(text)).operator.serialize() is None
+
+
+def test_an_engine_that_would_come_back_with_other_steps_is_not_stored():
+    stored = "<float[1,3,2] w = {1,2,3,4,5,6}, float[1,3,1] r = {1,2,3}>"
+    text = (
+        f"g (float[S,B,2] x) => (float[S,1,B,1] y) {stored} {{ y = GRU<hidden_size=1>(x, w, r) }}"
+    )
     assert OpenedModel(parsed(text)).operator.serialize() is None

@@ -306,12 +306,10 @@ def test_a_function_that_means_the_same_in_the_models_operator_set_needs_no_type
 
 
 def test_sizes_that_windows_leave_open_share_no_name():
-    text = """g (float[1,1,N,N] x, float[1,1,3,3] w) => (float[a,b,c,d] u, float[e,f,h,i] v)
-    {
+    text = """g (float[1,1,N,N] x, float[1,1,3,3] w) => (float[a,b,c,d] u, float[e,f,h,i] v) {
         m = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
         u = Conv<strides = [2, 2]>(m, w)
-        v = MaxPool<kernel_shape = [3, 3], strides = [3, 3]>(m)
-    }"""
+        v = MaxPool<kernel_shape = [3, 3], strides = [3, 3]>(m) }"""
     graph = sk.bind(sk.load(parsed(text)), backend="none")
     sizes = [graph.shape(name)[2] for name in ("m", "u", "v")]
     assert len({"N", *sizes}) == 4
