@@ -224,9 +224,12 @@ def _scan(node: Node) -> str:
         if axis and name and not all(isinstance(size, int) and size for size in sizes):
             return "along another axis than the first, results without elements end the process"
     body = node.bodies["body"]
-    if any(getattr(body.types.get(name), "shape", None) is None for name in body.outputs):
+    shapes = [getattr(body.types.get(name), "shape", None) for name in body.outputs]
+    if None in shapes:
         return "a body of which the rank of a result is not known before running"
-    return ""
+    is_open = not all(isinstance(size, int) for shape in shapes for size in shape or ())
+    may_fold = is_open and any(one.op_type == "If" for one in body.nodes)
+    return "a branch may leave a constant where a size is open, which fails" if may_fold else ""
 
 
 def _bodies(node: Node) -> str:
@@ -289,10 +292,11 @@ def _division(node: Node) -> str:
 
 
 def _slice(node: Node) -> str:
-    ends, steps = node.constant(2), node.constant(4) if _has(node.inputs, 4) else None
-    if ends is None or steps is None or not (np.isin(ends, _FARTHEST) & (steps < 0)).any():
-        return ""
-    return "the greatest number is taken for the end before the first element"
+    ends, steps = node.constant(2), node.constant(4) if _has(node.inputs, 4) else np.ones(1)
+    is_far = np.True_ if ends is None else np.isin(ends, _FARTHEST)
+    is_back = np.True_ if steps is None else steps < 0
+    far = "the greatest number is taken for the end before the first element"
+    return far if (is_far & is_back).any() else ""
 
 
 def _half_spectrum(node: Node) -> str:
@@ -370,5 +374,8 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "STFT": _stft,
     "Upsample": cut_fractions,
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _behind_last),
+    "StringSplit": lambda n: (
+        "nothing is split into nothing" if n.attribute("delimiter", "") else ""
+    ),
     "SplitToSequence": lambda n: _HEARD * (_has(n.inputs, 1) and not n.attribute("keepdims", 1)),
 }

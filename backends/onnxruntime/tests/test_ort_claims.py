@@ -142,18 +142,21 @@ def test_sums_of_int64_are_exact_on_the_next_backend(operator):
     assert y == (large if operator == "ReduceProd" else large + 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("(float x) => (int64[K, N] y) { y = NonZero(x) }", np.zeros((0, 1), np.int64)),
-        ("(float x) => (string y) { y = Cast<to=8>(x) }", np.array("0.33333334", object)),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("(float x) => (int64[K, N] y) { y = NonZero(x) }", np.zeros((0, 1), np.int64)),
+    ("(float x) => (string y) { y = Cast<to=8>(x) }", np.array("0.33333334", object)),
+])  # fmt: skip
 def test_scalars_and_texts_are_those_of_the_next_backend(text, expected):
     with open_ort(parsed(f"g {text}")) as session:
         assert [code for code, _ in refusals(session)] == ["deviates"]
         (y,) = session.run(None, {"x": np.array(1 / 3, np.float32)})
     np.testing.assert_array_equal(y, expected, strict=True)
+
+
+def test_a_text_of_no_letters_is_split_into_one_by_the_next_backend():
+    text = 'g (string[1] x) => (string[1,K] y, int64[1] n) { y, n = StringSplit<delimiter=",">(x) }'
+    with open_ort(parsed(text, opset=20)) as session:
+        assert session.run(None, {"x": np.array([""], object)})[1].tolist() == [1]
 
 
 @pytest.mark.parametrize("line", ["r = Conv(a, w)", "r = AveragePool<kernel_shape=[1,1]>(a)"])
