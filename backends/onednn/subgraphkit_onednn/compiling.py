@@ -16,25 +16,10 @@ import numpy.typing as npt
 
 from subgraphkit.backend import Unsupported
 from subgraphkit.ir import Node
-from subgraphkit_onednn.handles import (
-    CompiledPartition,
-    DnnlEngine,
-    DnnlGraph,
-    Operation,
-    Partition,
-    logical_tensor,
-)
+from subgraphkit_onednn import handles, symbols
 from subgraphkit_onednn.kernels import FusedKernels
 from subgraphkit_onednn.library import DnnlError
 from subgraphkit_onednn.lowering import DraftOperation, DraftTensor, GraphDraft
-from subgraphkit_onednn.symbols import (
-    DATA_TYPES,
-    LAYOUT_ANY,
-    LAYOUT_STRIDED,
-    PROPERTY_CONSTANT,
-    PROPERTY_VARIABLE,
-    LogicalTensor,
-)
 
 _FREE_OF_LAYOUT: Final = frozenset(
     {"add", "avg_pool", "batch_norm_inference", "clamp", "concat", "conv_transpose"}
@@ -53,7 +38,7 @@ class CompiledStep:
         outputs: Numbers of the tensors it makes, in calling order.
     """
 
-    partition: CompiledPartition
+    partition: handles.CompiledPartition
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     operations: tuple[str, ...]
@@ -73,7 +58,7 @@ class CompiledRegion:
     """
 
     steps: tuple[CompiledStep, ...]
-    layouts: Mapping[int, LogicalTensor]
+    layouts: Mapping[int, symbols.LogicalTensor]
     roots: Mapping[int, int]
     constants: Mapping[int, npt.NDArray[Any]]
 
@@ -82,7 +67,7 @@ class _Compiler:
     """Compiles a draft on an engine."""
 
     def __init__(
-        self, engine: DnnlEngine, draft: GraphDraft, outputs: Sequence[DraftTensor]
+        self, engine: handles.DnnlEngine, draft: GraphDraft, outputs: Sequence[DraftTensor]
     ) -> None:
         self.engine = engine
         self.library = engine.library
@@ -111,7 +96,7 @@ class _Compiler:
             for number, tensor in self.tensors.items()
         }
 
-    def ordered_partitions(self) -> list[Partition]:
+    def ordered_partitions(self) -> list[handles.Partition]:
         """Return partitions of the draft, in order to run; Unsupported if some cannot be taken."""
         count = len(self.draft.operations)
         if not count:
@@ -128,7 +113,9 @@ class _Compiler:
             raise self._refusal_of(numbers, "oneDNN has no kernel for it")
         return self._in_order(found)
 
-    def compile(self, partition: Partition, layouts: dict[int, LogicalTensor]) -> CompiledStep:
+    def compile(
+        self, partition: handles.Partition, layouts: dict[int, symbols.LogicalTensor]
+    ) -> CompiledStep:
         """Compile one partition; Unsupported if the library cannot."""
         numbers = partition.operations
         inputs, outputs = partition.ports("input"), partition.ports("output")
@@ -137,7 +124,7 @@ class _Compiler:
         try:
             given = [layouts[number] for number in inputs]
             made = [self.logical[number] for number in outputs]
-            compiled = CompiledPartition(partition, self.engine, given, made)
+            compiled = handles.CompiledPartition(partition, self.engine, given, made)
             layouts.update({number: compiled.layout(number) for number in outputs})
         except DnnlError as error:
             raise self._refusal_of(numbers, str(error)) from error
@@ -145,7 +132,7 @@ class _Compiler:
         kinds, nodes = tuple(one.kind for one in operations), {one.node for one in operations}
         return CompiledStep(compiled, tuple(inputs), tuple(outputs), kinds, tuple(sorted(nodes)))
 
-    def _with_kernels(self) -> list[Partition]:
+    def _with_kernels(self) -> list[handles.Partition]:
         """Let the library partition until it has kernels for all that it fuses."""
         count = len(self.draft.operations)
         while True:
@@ -158,8 +145,8 @@ class _Compiler:
             if len(self.shown) == shown:
                 return found
 
-    def _partitions(self) -> list[Partition]:
-        graph = DnnlGraph(self.library)
+    def _partitions(self) -> list[handles.Partition]:
+        graph = handles.DnnlGraph(self.library)
         for number, operation in enumerate(self.draft.operations):
             try:
                 self._add(graph, number, operation)
@@ -174,8 +161,8 @@ class _Compiler:
             self._add(graph, first + place, end)
         return graph.partitions()
 
-    def _add(self, graph: DnnlGraph, number: int, drafted: DraftOperation) -> None:
-        operation = Operation(self.library, number, drafted.kind)
+    def _add(self, graph: handles.DnnlGraph, number: int, drafted: DraftOperation) -> None:
+        operation = handles.Operation(self.library, number, drafted.kind)
         operation.connect(
             [self.logical[tensor.number] for tensor in drafted.inputs],
             [self.logical[tensor.number] for tensor in drafted.outputs],
@@ -184,7 +171,7 @@ class _Compiler:
             operation.set(name, value)
         graph.add(operation)
 
-    def _in_order(self, partitions: Sequence[Partition]) -> list[Partition]:
+    def _in_order(self, partitions: Sequence[handles.Partition]) -> list[handles.Partition]:
         """Sort by what reads what; partitions as the library lists them are in no order."""
         maker = {number: at for at, p in enumerate(partitions) for number in p.ports("output")}
         needed: dict[int, set[int]] = {}
@@ -193,11 +180,11 @@ class _Compiler:
             needed[place] = {maker[root] for root in roots if root in maker}
         return [partitions[place] for place in TopologicalSorter(needed).static_order()]
 
-    def _logical(self, tensor: DraftTensor, *, inner: bool) -> LogicalTensor:
-        how = tensor.strides or (LAYOUT_ANY if inner else LAYOUT_STRIDED)
-        kind = PROPERTY_VARIABLE if tensor.source is None else PROPERTY_CONSTANT
-        facts = tensor.number, DATA_TYPES[tensor.dtype], tensor.dims
-        return logical_tensor(self.library, *facts, how, kind)
+    def _logical(self, tensor: DraftTensor, *, inner: bool) -> symbols.LogicalTensor:
+        how = tensor.strides or (symbols.LAYOUT_ANY if inner else symbols.LAYOUT_STRIDED)
+        kind = symbols.PROPERTY_VARIABLE if tensor.source is None else symbols.PROPERTY_CONSTANT
+        facts = tensor.number, symbols.DATA_TYPES[tensor.dtype], tensor.dims
+        return handles.logical_tensor(self.library, *facts, how, kind)
 
     def _refusal_of(self, numbers: Sequence[int], problem: str) -> Unsupported:
         count = len(self.draft.operations)
@@ -226,14 +213,14 @@ def _not_to_fuse(draft: GraphDraft) -> set[int]:
 
 
 def compile_region(
-    engine: DnnlEngine,
+    engine: handles.DnnlEngine,
     draft: GraphDraft,
     outputs: Sequence[DraftTensor],
     data_of: Callable[[str], npt.NDArray[Any]],
 ) -> CompiledRegion:
     """Compile a region; Unsupported if the library cannot take a node."""
     compiler = _Compiler(engine, draft, outputs)
-    layouts: dict[int, LogicalTensor] = {}
+    layouts: dict[int, symbols.LogicalTensor] = {}
     steps = [compiler.compile(one, layouts) for one in compiler.ordered_partitions()]
     constants = {
         number: tensor.source.make(*map(data_of, tensor.source.names))

@@ -5,19 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Self
 
+from subgraphkit_onednn import symbols
 from subgraphkit_onednn.library import DnnlLibrary
-from subgraphkit_onednn.symbols import (
-    ATTRIBUTES,
-    CPU,
-    FUSION,
-    IN_ORDER,
-    OPERATIONS,
-    InplacePair,
-    LogicalTensor,
-)
 from subgraphkit_onednn.threads import release
 
-Tensors = Sequence[LogicalTensor]
+Tensors = Sequence[symbols.LogicalTensor]
 
 
 class Handle:
@@ -53,14 +45,14 @@ class DnnlEngine(Handle):
     """An engine of oneDNN: the processor."""
 
     def __init__(self, library: DnnlLibrary) -> None:
-        super().__init__(library, "engine", CPU, 0)
+        super().__init__(library, "engine", symbols.CPU, 0)
 
 
 class Stream(Handle):
     """An order of execution on an engine; used by one thread at a time."""
 
     def __init__(self, engine: DnnlEngine) -> None:
-        super().__init__(engine.library, "stream", engine.pointer, IN_ORDER)
+        super().__init__(engine.library, "stream", engine.pointer, symbols.IN_ORDER)
 
     def wait(self) -> None:
         """Wait until all that was put on the stream is done."""
@@ -70,7 +62,9 @@ class Stream(Handle):
 class Tensor(Handle):
     """A logical tensor with memory that somebody else owns."""
 
-    def __init__(self, engine: DnnlEngine, logical: LogicalTensor, address: int = 0) -> None:
+    def __init__(
+        self, engine: DnnlEngine, logical: symbols.LogicalTensor, address: int = 0
+    ) -> None:
         super().__init__(
             engine.library, "graph_tensor", ctypes.byref(logical), engine.pointer, address or None
         )
@@ -85,7 +79,7 @@ class Operation(Handle):
 
     def __init__(self, library: DnnlLibrary, number: int, kind: str) -> None:
         name = f"{kind}_{number}".encode()
-        super().__init__(library, "graph_op", number, OPERATIONS[kind], name)
+        super().__init__(library, "graph_op", number, symbols.OPERATIONS[kind], name)
 
     def connect(self, inputs: Tensors, outputs: Tensors) -> None:
         """Add inputs and outputs in their order."""
@@ -96,7 +90,7 @@ class Operation(Handle):
 
     def set(self, name: str, value: Any) -> None:
         """Set an attribute; its name says of what kind the value is."""
-        number, kind = ATTRIBUTES[name]
+        number, kind = symbols.ATTRIBUTES[name]
         one = kind.removesuffix("s")
         given: Any = str(value).encode()
         if kind != "str":
@@ -129,7 +123,7 @@ class Partition(Handle):
         count = ctypes.c_size_t()
         name = f"dnnl_graph_partition_get_{side}_ports"
         self.library.call(f"{name}_num", self.pointer, ctypes.byref(count))
-        logical = (LogicalTensor * count.value)()
+        logical = (symbols.LogicalTensor * count.value)()
         self.library.call(name, self.pointer, count, logical)
         return [int(tensor.id) for tensor in logical]
 
@@ -146,9 +140,9 @@ class CompiledPartition(Handle):
         given = partition.pointer, self.pointer, *ports, engine.pointer
         self.library.call("dnnl_graph_partition_compile", *given)
 
-    def layout(self, number: int) -> LogicalTensor:
+    def layout(self, number: int) -> symbols.LogicalTensor:
         """Return a tensor of the partition with the layout it was compiled for."""
-        found = LogicalTensor()
+        found = symbols.LogicalTensor()
         question = self.pointer, number, ctypes.byref(found)
         self.library.call("dnnl_graph_compiled_partition_query_logical_tensor", *question)
         return found
@@ -156,7 +150,7 @@ class CompiledPartition(Handle):
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """Return inputs and outputs that may have the same memory, by number."""
         count = ctypes.c_size_t()
-        pairs = ctypes.POINTER(InplacePair)()
+        pairs = ctypes.POINTER(symbols.InplacePair)()
         question = self.pointer, ctypes.byref(count), ctypes.byref(pairs)
         self.library.call("dnnl_graph_compiled_partition_get_inplace_ports", *question)
         return [(pairs[i].input_id, pairs[i].output_id) for i in range(count.value)]
@@ -166,7 +160,7 @@ class DnnlGraph(Handle):
     """A graph of oneDNN: its operations, before it is partitioned."""
 
     def __init__(self, library: DnnlLibrary) -> None:
-        super().__init__(library, "graph_graph", CPU)
+        super().__init__(library, "graph_graph", symbols.CPU)
 
     def add(self, operation: Operation) -> None:
         """Put a copy of an operation into the graph."""
@@ -175,7 +169,7 @@ class DnnlGraph(Handle):
     def partitions(self) -> list[Partition]:
         """Partition the graph, fusing what the library can fuse."""
         self.library.call("dnnl_graph_graph_finalize", self.pointer)
-        self.library.call("dnnl_graph_graph_filter", self.pointer, FUSION)
+        self.library.call("dnnl_graph_graph_filter", self.pointer, symbols.FUSION)
         count = ctypes.c_size_t()
         self.library.call("dnnl_graph_graph_get_partition_num", self.pointer, ctypes.byref(count))
         found = (ctypes.c_void_p * count.value)()
@@ -185,9 +179,9 @@ class DnnlGraph(Handle):
 
 def logical_tensor(
     library: DnnlLibrary, number: int, data_type: int, dims: Sequence[int], how: Any, kind: int
-) -> LogicalTensor:
+) -> symbols.LogicalTensor:
     """Make a logical tensor; ``how`` it lies is a layout, or strides."""
-    made, many = LogicalTensor(), ctypes.c_int64 * len(dims)
+    made, many = symbols.LogicalTensor(), ctypes.c_int64 * len(dims)
     head = ctypes.byref(made), number, data_type, len(dims), many(*dims)
     if isinstance(how, int):
         library.call("dnnl_graph_logical_tensor_init_with_dims", *head, how, kind)
@@ -196,7 +190,7 @@ def logical_tensor(
     return made
 
 
-def size_of(library: DnnlLibrary, logical: LogicalTensor) -> int:
+def size_of(library: DnnlLibrary, logical: symbols.LogicalTensor) -> int:
     """Return how many bytes a tensor of a known layout takes."""
     size = ctypes.c_size_t()
     library.call(
@@ -207,4 +201,4 @@ def size_of(library: DnnlLibrary, logical: LogicalTensor) -> int:
 
 def _references(tensors: Tensors) -> Any:
     pointers = [ctypes.pointer(tensor) for tensor in tensors]
-    return (ctypes.POINTER(LogicalTensor) * len(pointers))(*pointers)
+    return (ctypes.POINTER(symbols.LogicalTensor) * len(pointers))(*pointers)

@@ -20,15 +20,8 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.plan import engine_fits
 from subgraphkit_tensorrt.claiming.filters import Filters, load_plugins
 from subgraphkit_tensorrt.claiming.property import RetryPass, TensorRTProperty
+from subgraphkit_tensorrt.library import flavours
 from subgraphkit_tensorrt.library.builder_settings import read_settings
-from subgraphkit_tensorrt.library.flavours import (
-    Installation,
-    Library,
-    find,
-    kernels_problem,
-    planning_library,
-    wanted_flavour,
-)
 from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
 from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.option_rules import check_agreement, foreign_option, unusable
@@ -55,7 +48,7 @@ class TensorRTBackend(sk.Backend[Options]):
 
     def __init__(self, options: Options | None = None) -> None:
         super().__init__(options)
-        self._found = find(self.option_values.flavour)
+        self._found = flavours.find(self.option_values.flavour)
         self.library = self._usable()
         check_agreement(self.option_values)
         if self._found.library is not None:
@@ -80,7 +73,7 @@ class TensorRTBackend(sk.Backend[Options]):
         all that the option ``build_only`` asks for; the result says so in ``builds_only``.
         """
         del deep  # doctor tries a small model in any case
-        found = find(wanted_flavour())
+        found = flavours.find(flavours.wanted_flavour())
         is_usable = found.library is not None and found.state != "absent device"
         return sk.ProbeResult(
             available=is_usable,
@@ -133,7 +126,7 @@ class TensorRTBackend(sk.Backend[Options]):
         load_plugins(self.library, self.option_values.plugin_libraries)
         return restore(blob, subgraph, self.library, context)
 
-    def _usable(self) -> Library:
+    def _usable(self) -> flavours.Library:
         """Return the library, if it can do what is asked of it."""
         found = self._found
         if found.library is None or found.state == "absent device":
@@ -164,7 +157,7 @@ class TensorRTBackend(sk.Backend[Options]):
         return _device_identity(devices[self.option_values.device], compatible, self._found)
 
 
-def device_problem(library: Library, gpu: Gpu, options: Options) -> OptionError | None:
+def device_problem(library: flavours.Library, gpu: Gpu, options: Options) -> OptionError | None:
     """Say why a library cannot run on a GPU with these options (SGK156, SGK157); None if it can."""
     if options.precision == "fp8" and gpu.compute_capability < FP8_FROM:
         return unusable(
@@ -174,7 +167,7 @@ def device_problem(library: Library, gpu: Gpu, options: Options) -> OptionError 
             "newer do",
             "Ask for int8, fp16 or bf16, or name another device.",
         )
-    problem = kernels_problem(library, gpu)
+    problem = flavours.kernels_problem(library, gpu)
     if not problem:
         return None
     title = f"{library.flavour.title} {library.capabilities.version}"
@@ -191,8 +184,8 @@ class _Planner(TensorRTBackend):
         if self.library.trt is None:
             self.traits = self.traits._replace(evidence="declared")
 
-    def _usable(self) -> Library:
-        return planning_library(self._found)
+    def _usable(self) -> flavours.Library:
+        return flavours.planning_library(self._found)
 
 
 def _neighbour(options: Options) -> str:
@@ -206,7 +199,7 @@ def _neighbour(options: Options) -> str:
     return f"onnxruntime:providers=cuda{place}"
 
 
-def _device_identity(device: Gpu, compatible: Any, found: Installation) -> str:
+def _device_identity(device: Gpu, compatible: Any, found: flavours.Installation) -> str:
     major, minor = device.compute_capability
     if compatible == "AMPERE_PLUS" and major >= _AMPERE:
         return "AMPERE_PLUS"
@@ -216,7 +209,7 @@ def _device_identity(device: Gpu, compatible: Any, found: Installation) -> str:
     return f"{model},cuda{found.machine.driver}"
 
 
-def _versions(found: Installation) -> dict[str, str]:
+def _versions(found: flavours.Installation) -> dict[str, str]:
     versions = {}
     if found.library is not None:
         versions[found.library.flavour.name] = found.library.capabilities.version

@@ -16,14 +16,8 @@ from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.onnx_io import node_key
 from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import TensorType, ValueType
+from subgraphkit_tvm import importing
 from subgraphkit_tvm.building import lower
-from subgraphkit_tvm.importing import (
-    ImportRefusedError,
-    has_converter,
-    import_model,
-    weight_names,
-    write_region,
-)
 from subgraphkit_tvm.indices import Indices
 from subgraphkit_tvm.library import identity, words_of
 from subgraphkit_tvm.rules import judge_by_rule
@@ -50,7 +44,7 @@ class TvmSelector(SubgraphSelector):
 
     def select(self, node: Node) -> Answer:
         # The importer looks at names of operators alone, whatever their domain.
-        if node.domain or node.bodies or not has_converter(node.op_type):
+        if node.domain or node.bodies or not importing.has_converter(node.op_type):
             what = "with bodies" if node.bodies else f"for {node.qualified_op_type}"
             return Refusal("op_unsupported", f"TVM's ONNX importer has no converter {what}")
         alone = make_subgraph(self._graph, [node.id], "tvm")
@@ -68,7 +62,7 @@ class TvmSelector(SubgraphSelector):
         return self._answer_of(node, alone) if refusal is None else refusal
 
     def _answer_of(self, node: Node, alone: Subgraph) -> Answer:
-        weights = weight_names(alone)
+        weights = importing.weight_names(alone)
         held = {alone.constants[name] for name in weights}
         key = node_key(node, self._graph.types.get, lambda constant: constant not in held)
         same = [node.inputs.index(name) for name in node.inputs]
@@ -93,14 +87,14 @@ def _ask(subgraph: Subgraph, weights: Sequence[str]) -> list[str] | Passing:
     """Return code and text of a refusal; nothing if TVM compiles the node."""
     if not subgraph.outputs:
         return []  # Nobody reads what the node makes, so nothing of it will be compiled.
-    model = write_region(subgraph, weights)
+    model = importing.write_region(subgraph, weights)
     names = _normalise(model.graph)
     renamed = tuple(names[name] for name in weights)
     types = zip(subgraph.outputs, subgraph.output_types, strict=True)
     outputs = {names[name]: type_ for name, type_ in types}
     try:
-        imported = import_model(model, len(subgraph.inputs), renamed, outputs)
-    except ImportRefusedError as error:
+        imported = importing.import_model(model, len(subgraph.inputs), renamed, outputs)
+    except importing.ImportRefusedError as error:
         return ["shape", f"TVM's ONNX importer: {error}"]
     except Exception as error:  # noqa: BLE001 (whatever it says is its reason)
         return _refusal_of("TVM's ONNX importer", error)

@@ -11,14 +11,7 @@ from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_tensorrt.library.flavours import Library
-from subgraphkit_tensorrt.rules.judged_node import (
-    KNOWN,
-    MAX_RANK,
-    JudgedNode,
-    Objections,
-    is_read,
-    types_of,
-)
+from subgraphkit_tensorrt.rules import judged_node
 from subgraphkit_tensorrt.rules.operators import FIRST_OPSET, RANDOM, Operator, operator_table
 
 _ABOUT_TYPES: Final = frozenset({"dtype", "rank", "shape", "dynamic_shape"})
@@ -63,19 +56,19 @@ class Rules:
         made = [name for name in node.outputs if name]
         if len(made) > 1:
             # Of an output that nobody reads not even the type need be known.
-            made = [name for name in made if is_read(node, name)]
+            made = [name for name in made if judged_node.is_read(node, name)]
         for value in filter(None, (*node.inputs, *node.captures, *made)):
             type_ = types.get(value)
             if not isinstance(type_, TensorType):
                 shown = "of unknown type" if type_ is None else f"a {type_}"
                 return Refusal("dtype", f"{value!r} is {shown}, TensorRT has tensors only")
-            if type_.dtype not in KNOWN:
+            if type_.dtype not in judged_node.KNOWN:
                 return Refusal("dtype", f"{value!r} is {type_}, which TensorRT does not have")
-            if type_.shape is not None and len(type_.shape) > MAX_RANK:
+            if type_.shape is not None and len(type_.shape) > judged_node.MAX_RANK:
                 return Refusal("rank", f"{value!r} has {len(type_.shape)} axes, TensorRT has 8")
         return None
 
-    def _of_operator(self, node: Node, around: tuple[str, ...]) -> Objections:
+    def _of_operator(self, node: Node, around: tuple[str, ...]) -> judged_node.Objections:
         operator = self.table.operators.get(node.op_type)
         yield self._of_name(node)
         since = FIRST_OPSET if operator is None else operator.opset
@@ -84,7 +77,7 @@ class Rules:
             yield Refusal("opset", f"{have}, TensorRT takes {since} and later")
         if operator is not None:
             yield self._of_element_types(node, operator)
-            yield from operator.rules(JudgedNode(node, around))
+            yield from operator.rules(judged_node.JudgedNode(node, around))
 
     def _of_name(self, node: Node) -> Refusal | None:
         name, table = node.op_type, self.table
@@ -98,7 +91,7 @@ class Rules:
         return None
 
     def _of_element_types(self, node: Node, operator: Operator) -> Refusal | None:
-        allowed = types_of(operator.types)
+        allowed = judged_node.types_of(operator.types)
         for value in _values_of(node, operator.of):
             dtype = node.graph.dtype(value)
             if dtype not in allowed:
