@@ -10,13 +10,7 @@ from typing import Final
 
 from subgraphkit.backend import Refusal
 from subgraphkit.ir import Node
-from subgraphkit_numpy.kernels.element_types import (
-    NUMBERS_ONLY,
-    Elements,
-    elements_of,
-    refused_reduction,
-    refused_type,
-)
+from subgraphkit_numpy.kernels import element_types
 from subgraphkit_numpy.kernels.limits import MISJUDGED, limit_entry
 from subgraphkit_numpy.kernels.microsoft import is_foreign, opset_of, refused_form
 from subgraphkit_numpy.kernels.reference import missing_operator, reference_entry
@@ -32,7 +26,7 @@ __all__ = [
 _FAMILIES: Final = """
 activation arithmetic attention boxes casting control_flow convolution convolution_transposed fused
 generating indexing integers mapping mathematics matrix normalization pooling quantization recurrent
-reduction resizing rotary sequences shaping slicing support_vectors tokens
+reduction resizing rotary sampling sequences shaping slicing support_vectors tokens
 """
 for _family in _FAMILIES.split():
     import_module(f"{__name__}.{_family}")  # which registers its kernels
@@ -42,21 +36,25 @@ def implementation(node: Node) -> Implementation | Refusal:
     """Return what computes a node of these element types, or why nothing does."""
     op_type = node.op_type
     opset = opset_of(node.domain, op_type, node.opset)
-    found = _implementation(node.domain, op_type, opset, *elements_of(node))
+    found = _implementation(node.domain, op_type, opset, *element_types.elements_of(node))
     refusal = None
     if is_foreign(node.domain, op_type):
         refusal = refused_form(node)
-    elif op_type in NUMBERS_ONLY:
-        refusal = refused_reduction(node)
+    elif op_type in element_types.NUMBERS_ONLY:
+        refusal = element_types.refused_reduction(node)
     return found if refusal is None or isinstance(found, Refusal) else refusal
 
 
 @lru_cache(maxsize=4096)
 def _implementation(
-    domain: str, op_type: str, opset: int, inputs: Elements, outputs: Elements
+    domain: str,
+    op_type: str,
+    opset: int,
+    inputs: element_types.Elements,
+    outputs: element_types.Elements,
 ) -> Implementation | Refusal:
     if (refusal := missing_operator(domain, op_type, opset)) is None:
-        refusal = refused_type(domain, op_type, opset, inputs, outputs)
+        refusal = element_types.refused_type(domain, op_type, opset, inputs, outputs)
     if refusal is not None:
         return refusal
     entry = find(domain, op_type, opset) or reference_entry(domain, op_type, opset)

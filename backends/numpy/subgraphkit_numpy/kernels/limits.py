@@ -21,15 +21,7 @@ import numpy as np
 from subgraphkit.backend import Refusal, Unsupported
 from subgraphkit.ir import Node
 from subgraphkit.types import TensorType
-from subgraphkit_numpy.kernels.registry import (
-    Array,
-    Factory,
-    Implementation,
-    Known,
-    Made,
-    Same,
-    as_kernel,
-)
+from subgraphkit_numpy.kernels import registry
 from subgraphkit_numpy.kernels.scope import Scope
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.sizes import SIZERS, Sizer, Values
@@ -103,7 +95,7 @@ class Budget:
 
     def __init__(self) -> None:
         self.live = 0
-        self._held: dict[int, weakref.ref[Array]] = {}
+        self._held: dict[int, weakref.ref[registry.Array]] = {}
 
     def require(self, more: int, limit: int) -> None:
         """Refuse what would exceed the limit with what is held (OutputTooLargeError)."""
@@ -144,23 +136,23 @@ def budget() -> Budget:
     return found
 
 
-def limit_entry(op_type: str, entry: Implementation) -> Implementation:
+def limit_entry(op_type: str, entry: registry.Implementation) -> registry.Implementation:
     """Return an entry whose kernels ask before they make something large, and count it then."""
     return replace(entry, factory=_guard_factory(entry.factory, SIZERS.get(op_type)))
 
 
-def _guard_factory(factory: Factory, sizer: Sizer | None) -> Factory:
-    def make(site: Site) -> Made:
+def _guard_factory(factory: registry.Factory, sizer: Sizer | None) -> registry.Factory:
+    def make(site: Site) -> registry.Made:
         made = factory(site)
         limit, most = output_limit(site.scope), site.scope.limits.run_bytes
-        if not (limit or most) or isinstance(made, Same | Known):
+        if not (limit or most) or isinstance(made, registry.Same | registry.Known):
             return made
         if (size := _known_size(site)) is not None:
             if (refusal := refused_size(site.node, limit)) is not None:
                 raise Unsupported(refusal.text, code=refusal.code)
             if size < WATCHED_BYTES:
                 return made
-        inner = as_kernel(made)
+        inner = registry.as_kernel(made)
         ask = None if sizer is None else _asking(site, sizer, limit, most)
         return replace(inner, call=_count_results(inner.call, ask, most))
 

@@ -128,32 +128,6 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
 
 
 _Run = Callable[..., Any]
-_MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
-"""What modes of GridSample are called from opset 20 on."""
-
-
-def _sample(run: _Run, *inputs: Any, **how: Any) -> tuple[Any, ...]:
-    """Let no image be sampled as one, of which none is kept; and lay further borders around some.
-
-    That is along axes of one element, whose ends nothing is reflected between, and where a cubic
-    is to read the border beside what it weighs.
-    """
-    x, grid = (np.resize(one, (max(len(one), 1), *one.shape[1:])) for one in inputs)
-    how["mode"] = _MODES.get(how["mode"], how["mode"])
-    sizes, ends = np.array(x.shape[2:]), how["align_corners"]
-    reads_border = (how["mode"], how["padding_mode"]) == ("cubic", "border")
-    width = 3 * (((sizes == 1) & bool(ends)) | (reads_border & (sizes > 0)))
-    if width.any():
-        x = np.pad(x, [(0, 0), (0, 0), *zip(width, width, strict=True)], "edge")
-        span, more = sizes[::-1] - ends, 2 * width[::-1]
-        grid = ((grid + 1) * span + more) / (span + more) - 1
-    return (run(x, grid, **how)[0][: len(inputs[0])],)
-
-
-def _deform(run: _Run, x: Any, *others: Any, pads: Any = None, **how: Any) -> Any:
-    """Lay zeros behind an image, whose last index is to be divided by."""
-    more = np.pad(x, [(0, 0), (0, 0), (0, 1), (0, 1)])
-    return run(more, *others, pads=np.subtract(pads or [0] * 4, [0, 0, 1, 1]), **how)
 
 
 def _resize(run: _Run, x: Any, roi: Any, scales: Any = None, sizes: Any = None, **how: Any) -> Any:
@@ -197,11 +171,6 @@ def _accumulate(run: _Run, x: Any, axis: Any, **how: Any) -> Any:
     return run(x, axis.reshape(()), **how)  # [1] in PyTorch
 
 
-def _fold(run: _Run, x: Any, *sizes: Any, **how: Any) -> Any:
-    """Let no image be folded as one, of which none is kept."""
-    return (run(np.resize(x, (max(len(x), 1), *x.shape[1:])), *sizes, **how)[0][: len(x)],)
-
-
 def _normalise(run: _Run, x: Any, **how: Any) -> Any:
     """Take floats: of integers, square roots are written back in place."""
     return run(x.astype(np.float64) if x.dtype.kind in "iu" else x, **how)
@@ -211,8 +180,7 @@ _MASK: Final = 3
 _MENDINGS: Final[Mapping[str, Callable[..., Any]]] = {
     **dict.fromkeys(("CumProd", "CumSum"), _accumulate), "Normalizer": _normalise,
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _lose),
-    "Attention": _attend, "DeformConv": _deform, "GridSample": _sample, "Resize": _resize,
-    "Col2Im": _fold, "TopK": _order,
+    "Attention": _attend, "Resize": _resize, "TopK": _order,
 }  # fmt: skip
 """By operator, what calls its implementation, the first argument, otherwise."""
 

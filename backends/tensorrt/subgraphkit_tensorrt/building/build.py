@@ -13,13 +13,7 @@ from subgraphkit.backend import BindContext, Progress
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import Subgraph
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.configuration import (
-    add_profile,
-    attach_timings,
-    configure,
-    keep_timings,
-    timings_for,
-)
+from subgraphkit_tensorrt.building import configuration
 from subgraphkit_tensorrt.building.model import PreparedModel, prepare_model
 from subgraphkit_tensorrt.building.network import ParsedNetwork, check_ranges, parse_model
 from subgraphkit_tensorrt.building.plan import EnginePlan
@@ -57,9 +51,9 @@ def build_engine(
         with cancellable(progress):  # the parser swallows Ctrl-C as well, where it calls the logger
             parsed = stack.enter_context(closing(parse_model(model, subgraph, library, options)))
             needed = [check_ranges(one, parsed.network, subgraph.id) for one in ranges]
-            config = configure(parsed, library, options)
+            config = configuration.configure(parsed, library, options)
             for one in needed:
-                add_profile(config, parsed, one, library)
+                configuration.add_profile(config, parsed, one, library)
         progress.check()
         with _DEVICE_LOCKS[options.device]:
             started = time.monotonic()
@@ -82,8 +76,8 @@ def _build_plan(
     monitor = monitor_for(library.trt, f"TensorRT builds {subgraph.id}", progress)
     config.progress_monitor = monitor
     kinds = [device.name for device in machine().devices[options.device :]] or ["none"]
-    timings = timings_for(context, library, kinds[0])
-    attached = attach_timings(timings, config) if timings is not None else None
+    timings = configuration.timings_for(context, library, kinds[0])
+    attached = configuration.attach_timings(timings, config) if timings is not None else None
     with listening() as lines, cancellable(progress):
         made = parsed.builder.build_serialized_network(parsed.network, config)
     progress.check()
@@ -98,7 +92,7 @@ def _build_plan(
     if made is None:
         raise build_failure(parsed.model, subgraph, lines, options)
     if timings is not None and attached is not None:
-        keep_timings(timings, config)
+        configuration.keep_timings(timings, config)
     return bytes(made)
 
 

@@ -9,14 +9,8 @@ from subgraphkit.errors import BackendError
 from subgraphkit.ir import Node, Subgraph
 from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.library.flavours import find
+from subgraphkit_tensorrt.lowering import registry
 from subgraphkit_tensorrt.lowering.own import OWN, inline_definition
-from subgraphkit_tensorrt.lowering.registry import (
-    Lowering,
-    Namer,
-    Replacement,
-    converter_of,
-    replace_nodes,
-)
 from subgraphkit_tensorrt.rules.static_rules import Rules
 
 _MENDABLE: Final = frozenset({"op_unsupported", "attribute", "rank"})
@@ -32,15 +26,15 @@ class Conversions:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def replacement(self, node: Node, model: onnx.ModelProto) -> Replacement | None:
+    def replacement(self, node: Node, model: onnx.ModelProto) -> registry.Replacement | None:
         """Return a node's replacement, if any; BackendError (SGK166) if a converter failed."""
         if (lower := self._lowering(node)) is None:
             return None
         try:
-            made = lower(node, Namer(model, node))
+            made = lower(node, registry.Namer(model, node))
         except Exception as error:
             raise _converter_failure(node, f"raised {type(error).__name__}: {error}") from error
-        if made is not None and not isinstance(made, Replacement):
+        if made is not None and not isinstance(made, registry.Replacement):
             raise _converter_failure(node, f"returned {made!r}, expected a Replacement or None")
         missing = self._rules.table.missing
         if made and any(not one.domain and one.op_type in missing for one in made.nodes):
@@ -63,8 +57,8 @@ class Conversions:
             "in a module that the option modules names",
         )
 
-    def _lowering(self, node: Node) -> Lowering | None:
-        if (added := converter_of(node)) is not None:
+    def _lowering(self, node: Node) -> registry.Lowering | None:
+        if (added := registry.converter_of(node)) is not None:
             return added
         if node.domain or node.graph.is_constant_node(node.id):
             return None
@@ -99,7 +93,7 @@ def apply(proto: Any, subgraph: Subgraph, conversions: Conversions) -> None:
         if replacement is not None:
             replacements[place] = replacement
     if replacements:
-        replace_nodes(proto, replacements)
+        registry.replace_nodes(proto, replacements)
 
 
 def _converter_failure(node: Node, problem: str) -> BackendError:
