@@ -8,7 +8,18 @@ from typing import Any, ClassVar, Final
 import onnx
 
 import subgraphkit as sk
-from subgraphkit import backend as contract
+from subgraphkit.backend import (
+    Answer,
+    BindContext,
+    Connectivity,
+    Footprint,
+    Progress,
+    RegionFallback,
+    Side,
+    constant_bytes,
+    is_elementwise,
+    peak_of_values,
+)
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import write_value_info
 from subgraphkit.types import ValueType
@@ -46,7 +57,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
     """Whatever ONNX Runtime can run, in as few sessions as possible."""
 
     name: ClassVar[str] = "sessions"
-    connectivity: contract.Connectivity = "any"
+    connectivity: Connectivity = "any"
 
     def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings
@@ -55,7 +66,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
     def create_selector(self, graph: BoundGraph) -> sk.SubgraphSelector:
         return self._about(graph)
 
-    def accept(self, subgraph: sk.Subgraph) -> contract.Answer:
+    def accept(self, subgraph: sk.Subgraph) -> Answer:
         """Refuse the one mixture at the edge that ONNX Runtime has no call for."""
         claims = self._about(subgraph.graph)
         types = [claims.type_of(name) for name in (*subgraph.inputs, *subgraph.outputs)]
@@ -64,12 +75,12 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
         text = "strings or sequences and bfloat16 or float8 enter or leave together"
         return sk.Refusal("border", text)
 
-    def accept_boundary(self, node: sk.Node, value: str, side: contract.Side) -> contract.Answer:
+    def accept_boundary(self, node: sk.Node, value: str, side: Side) -> Answer:
         del side
         return self._about(node.graph).may_cross(value)
 
     def create_operator(
-        self, subgraph: sk.Subgraph, context: contract.BindContext[Options]
+        self, subgraph: sk.Subgraph, context: BindContext[Options]
     ) -> sk.SubgraphOperator:
         """Open a session over the weights of the model, without a copy of them.
 
@@ -80,7 +91,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
         return self._open(subgraph, context, f"{profile}_{subgraph.id}" if profile else "")
 
     def _open(
-        self, subgraph: sk.Subgraph, context: contract.BindContext[Options], prefix: str
+        self, subgraph: sk.Subgraph, context: BindContext[Options], prefix: str
     ) -> OnnxRuntimeOperator:
         claims = self._about(subgraph.graph)
         settings = self._settings.for_pool(
@@ -103,7 +114,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
             settings,
             facts=_facts(session, subgraph, settings, profiling=bool(prefix)),
             profiled=partial(ProfiledOperator, partial(self._open, subgraph, context), subgraph),
-            fallback=contract.RegionFallback(subgraph, context.compile, reason),
+            fallback=RegionFallback(subgraph, context.compile, reason),
             summed=[one.inputs[0] for one in subgraph.members if is_fed_sum(one)],
         )
 
@@ -112,7 +123,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
         subgraph: sk.Subgraph,
         settings: SessionSettings,
         prefix: str,
-        progress: contract.Progress,
+        progress: Progress,
     ) -> tuple[Any, HandedWeights]:
         """Open a session; its weights come from files, unless these were replaced meanwhile.
 
@@ -201,7 +212,7 @@ class OnnxRuntimeBackend(sk.Backend[Options]):
     def properties(self) -> Sequence[sk.SubgraphProperty]:
         return (OnnxRuntimeProperty(self._settings),)
 
-    def footprint(self, subgraph: sk.Subgraph) -> contract.Footprint:
+    def footprint(self, subgraph: sk.Subgraph) -> Footprint:
         """Count a copy of every constant, packed or as it is, and the arena.
 
         What is packed is there several times while the session is opened: filters of convolutions
@@ -209,16 +220,12 @@ class OnnxRuntimeBackend(sk.Backend[Options]):
         they lie scattered, and from the second run on as one block beside it. Without an arena they
         are given back one by one.
         """
-        values = contract.peak_of_values(subgraph, overwrites=contract.is_elementwise)
-        held = contract.constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
-        opening = (
-            contract.constant_bytes(subgraph, lambda n, at: at == 1 and n.op_type == "Conv")
-            * 3
-            // 2
-        )
+        values = peak_of_values(subgraph, overwrites=is_elementwise)
+        held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE
+        opening = constant_bytes(subgraph, lambda n, at: at == 1 and n.op_type == "Conv") * 3 // 2
         keeps = self.option_values.arena
         work = values.bytes * (3 if keeps else 1)
-        return contract.Footprint(held, opening, values, work, keeps_work=keeps, library=_LIBRARY)
+        return Footprint(held, opening, values, work, keeps_work=keeps, library=_LIBRARY)
 
     @classmethod
     def probe(cls, *, deep: bool = False) -> sk.ProbeResult:

@@ -53,12 +53,9 @@ def weight_names(subgraph: Subgraph) -> tuple[str, ...]:
 
     All others are part of the code: shapes, axes and the like, by which code is made.
     """
-    seen = {
-        name for node in subgraph.members if node.op_type in _LOOKED_INTO for name in node.inputs
-    }
-    return tuple(
-        name for name, stored in subgraph.constants.items() if _is_weight(stored, name in seen)
-    )
+    readers = [node for node in subgraph.members if node.op_type in _LOOKED_INTO]
+    seen = {name for node in readers for name in node.inputs}
+    return tuple(name for name, one in subgraph.constants.items() if _is_weight(one, name in seen))
 
 
 def import_region(subgraph: Subgraph) -> RelaxRegion:

@@ -45,13 +45,11 @@ def eye_like(site: Site) -> Made:
 @kernel("AffineGrid")
 def affine_grid(site: Site) -> Made:
     """Map the points of a regular grid between -1 and 1; ``onnx.reference`` rounds to float32."""
-    to_corners, dtype = site.attribute("align_corners", 0), site.output_dtype()
+    ends, dtype = site.attribute("align_corners", 0), site.output_dtype()
 
     def compute(theta: Array, size: Array) -> Array:
         space = size.tolist()[2:]
-        axes = [
-            np.linspace(-1, 1, d) if to_corners else (2 * np.arange(d) + 1) / d - 1 for d in space
-        ]
+        axes = [np.linspace(-1, 1, d) if ends else (2 * np.arange(d) + 1) / d - 1 for d in space]
         points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(space)], axis=-1)
         flat = points.reshape(-1, len(space) + 1) @ theta.astype(np.float64).transpose(0, 2, 1)
         return flat.reshape(len(theta), *space, len(space)).astype(dtype)

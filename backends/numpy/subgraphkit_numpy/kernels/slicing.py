@@ -85,9 +85,7 @@ def _parts(x: Array, axis: int, sizes: Sequence[int], count: int) -> tuple[Array
     along = axis + x.ndim if axis < 0 else axis
     ends = np.cumsum(sizes).tolist()
     before = (slice(None),) * along
-    return tuple(
-        x[(*before, slice(end - size, end))] for end, size in zip(ends, sizes, strict=True)
-    )
+    return tuple(x[(*before, slice(end - n, end))] for end, n in zip(ends, sizes, strict=True))
 
 
 _PART: Final = 1 << 18

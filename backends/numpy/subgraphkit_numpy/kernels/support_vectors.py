@@ -103,9 +103,7 @@ def _similarity(site: Site, count: int) -> Similarity:
     kind = site.attribute("kernel_type", "LINEAR")
     if kind == "RBF":
         lengths = (vectors**2).sum(axis=0)
-        return lambda x: np.exp(
-            -gamma * ((x**2).sum(axis=1)[:, None] + lengths - 2 * (x @ vectors))
-        )
+        return lambda x: np.exp(-gamma * ((x**2).sum(1)[:, None] + lengths - 2 * (x @ vectors)))
     if kind == "POLY":
         return lambda x: (gamma * (x @ vectors) + constant) ** degree
     if kind == "SIGMOID":

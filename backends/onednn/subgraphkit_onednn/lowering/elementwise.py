@@ -196,9 +196,8 @@ def _laid_out(
     if not _is_quick(fits):
         groups = [list(alike) for _, alike in groupby(axes, fits.__getitem__)]
         require(_is_quick([fits[group[0]] for group in groups]), "shape", _SLOW)
-    sizes = [
-        tuple(math.prod(dims[i] for i in one) for one in groups) for dims in (y.dims, *aligned)
-    ]
+    all_dims = y.dims, *aligned
+    sizes = [tuple(math.prod(dims[i] for i in one) for one in groups) for dims in all_dims]
     made = y if sizes[0] == y.dims else draft.like(y, sizes[0])
     return made, [draft.view(name, dims) for name, dims in zip(node.inputs, sizes[1:], strict=True)]
 

@@ -100,9 +100,7 @@ def device_arrays(bench: ModelOpener) -> str:
                 (left,) = found.run_bound({"x": fed}, {"y": "cuda"})
                 found.run_bound({"x": left}, {"y": buffer})
                 _require_close(np.asarray(left), once, "an output left on the device")
-                _require_close(
-                    buffer.read(), twice, "an output written into a buffer on the device"
-                )
+                _require_close(buffer.read(), twice, "an output in a buffer on the device")
             finally:
                 fed.close()
                 buffer.close()
@@ -142,7 +140,5 @@ def torch_tensors(bench: ModelOpener) -> str:
             found.run_bound({"x": theirs}, {"y": buffer})
             _require_close(buffer.cpu().numpy(), right, f"run {number} into a tensor of PyTorch")
             (left,) = found.run_bound({"x": theirs}, {"y": "cuda"})
-            _require_close(
-                torch.from_dlpack(left).cpu().numpy(), right, "an output read by PyTorch"
-            )
+            _require_close(torch.from_dlpack(left).cpu().numpy(), right, "what PyTorch reads")
     return "20 runs from tensor to tensor"
