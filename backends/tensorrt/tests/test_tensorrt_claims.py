@@ -51,7 +51,7 @@ CHAIN = "g (float[4] x) => (float[4] y) { a = Relu(x) b = Exp(a) c = Tanh(b) y =
 def absent(monkeypatch):
     """Hide TensorRT for RTX from the backend."""
     none = Installation("absent package", None, Machine(), "gone", flavour=FLAVOURS["tensorrt_rtx"])
-    monkeypatch.setattr(backend, "find", lambda flavour: none)
+    monkeypatch.setattr(backend.flavours, "find", lambda flavour: none)
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)

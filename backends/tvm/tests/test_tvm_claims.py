@@ -192,7 +192,7 @@ def test_an_answer_for_want_of_memory_is_not_remembered(questions, monkeypatch):
 
     model = parsed("g (float[4] x) => (float[4] y) { y = Tanh(x) }")
     with monkeypatch.context() as patch:
-        patch.setattr(claims, "import_model", full)
+        patch.setattr(claims.importing, "import_model", full)
         with open_tvm(model) as session:
             assert homes(session) == [("numpy", (0,))]
     with open_tvm(model) as session:
