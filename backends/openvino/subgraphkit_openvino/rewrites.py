@@ -123,6 +123,18 @@ def keep_places_inside(model: Any) -> None:
         op.input(1).replace_source_output(ops.minimum(least, ops.subtract(sizes, one)).output(0))
 
 
+def end_where_it_begins(model: Any) -> None:
+    """Let a Range to behind where it begins make nothing; OpenVINO (2026.4) goes on from there."""
+    ops = library.runtime().opset13
+    for op in operations(model):
+        kinds = {port.get_element_type() for port in op.inputs()}
+        if op.get_type_name() == "Range" and len(kinds) == 1:  # else it is the importer's own
+            start, end, step = op.input_values()
+            ends = ops.minimum(end, start), ops.maximum(end, start)
+            falls = ops.less(step, ops.convert_like(ops.constant(0), step))
+            op.input(1).replace_source_output(ops.select(falls, *ends).output(0))
+
+
 def cover_other_axes(model: Any) -> None:
     """Cut what GatherElements reads down to its indices, of which other axes may be shorter."""
     ops = library.runtime().opset13
@@ -366,8 +378,8 @@ def _source(op: Any) -> str:
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers,
-    keep_places_inside, cover_other_axes, repeat_along_new_axes, align_corners_by_sizes,
-    hold_apart, take_absolutes, mask_attention, spread_channels, keep_above_nothing,
-    compute_stored, *QUICKER, hand_out_branches,
+    keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
+    align_corners_by_sizes, hold_apart, take_absolutes, mask_attention, spread_channels,
+    keep_above_nothing, compute_stored, *QUICKER, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""
