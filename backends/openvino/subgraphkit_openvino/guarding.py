@@ -1,15 +1,15 @@
 """The watch over what enters a region, and the backend that runs what OpenVINO gets wrong."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache, partial
+from itertools import zip_longest
 from typing import Any, Final
 
 from subgraphkit.backend import RegionFallback, SubgraphOperator
 from subgraphkit.ir import Node, Subgraph
-from subgraphkit.types import TensorType
 
 Fallback = Callable[[Subgraph], SubgraphOperator]
 """Compiles a region on another backend."""
-
 
 MADE_UP: Final = frozenset(
     {"Flatten", "GRU", "GlobalAveragePool", "GlobalMaxPool", "GridSample", "LSTM", "RNN"}
@@ -18,6 +18,15 @@ MADE_UP: Final = frozenset(
 """Operators of which OpenVINO makes anything, or ends the process, where there is nothing."""
 _OF_SOMETHING: Final = MADE_UP | {"ArgMax", "ArgMin", "AveragePool", "Conv", "LpPool", "MaxPool"}
 """The same where the nothing is fed."""
+_STEPS: Final = {"Range": 2, "Slice": 4}
+_PASSING: Final = {"Cast", "Gather", "Squeeze", "Unsqueeze"}
+_RESIZING: Final = {
+    "AffineGrid", "BlackmanWindow", "CenterCropPad", "Col2Im", "Compress", "ConstantOfShape", "DFT",
+    "Expand", "HammingWindow", "HannWindow", "If", "MaxUnpool", "NonMaxSuppression", "NonZero",
+    "OneHot", "Pad", "Range", "Resize", "STFT", "Slice", "Split", "Tile", "TopK", "Unique",
+    "Upsample",
+}  # fmt: skip
+"""Operators of which numbers that are read, behind the data, say how large something becomes."""
 
 
 class Guard:
@@ -47,18 +56,18 @@ class Guard:
                 "neither 0 nor 1, or need more than the 24 bits in which OpenVINO is exact"
             )
         self.fallback = RegionFallback(subgraph, fallback, reason)
-        copies = any(map(_may_copy, subgraph.members))
-        needs_some = copies or self.fallback.has_open(_OF_SOMETHING)
-        self._filled = [
-            place
-            for place, type_ in enumerate(subgraph.input_types)
-            if needs_some and isinstance(type_, TensorType) and type_.element_count is None
-        ]
+        found = _OF_SOMETHING.intersection(one.op_type for one in subgraph.members)
+        fragile = {op_type for op_type in found if self.fallback.has_open((op_type,))}
+        nodes = {one.id for one in subgraph.members if one.op_type in fragile or _may_copy(one)}
+        self._reaches = cache(partial(_reaches, subgraph, nodes))
+        counts = [getattr(one, "element_count", 0) for one in subgraph.input_types]
+        self._filled = [place for place, count in enumerate(counts) if nodes and count is None]
         self.watches = bool(self._limits or self._sized or self._filled)
 
     def admits(self, inputs: Sequence[Any]) -> bool:
         """Say whether OpenVINO gets a run right."""
-        if not all(inputs[place].size for place in self._filled):
+        bare = tuple([place for place in self._filled if not inputs[place].size])
+        if bare and self._reaches(bare):
             return False
         sizes = ((place, inputs[other].shape[axis]) for place, other, axis in self._sized)
         for place, low, high in (*self._limits, *((at, -size, size - 1) for at, size in sizes)):
@@ -68,13 +77,40 @@ class Guard:
         return True
 
 
-def _may_copy(node: Node) -> bool:
-    """Say whether a computed size of a Reshape may be 0, so that another is copied, beside -1.
+def _reaches(subgraph: Subgraph, fragile: Collection[int], bare: Iterable[int]) -> bool:
+    """Follow what may be empty, and numbers that come of its sizes, to what must not be.
 
-    OpenVINO (2026.4) lets sizes cancel out for what -1 stands for, as if none were 0.
+    What is put together has elements if one part has, a sum of sizes is 0 if both are, and a
+    Reshape makes as many as it reads.
+    """
+    empty, zero, sizes = {subgraph.inputs[place] for place in bare}, set[str](), set[str]()
+    for node in subgraph.members:
+        op_type, read = node.op_type, node.graph.read_by(node.id)
+        is_sum, counts = op_type == "Add" and sizes.issuperset(read), op_type == "Shape"
+        is_joined = op_type == "Concat" and len(node.shape(0) or ()) > 1
+        filled, made = read[: 1 if op_type == "Reshape" else None], {*node.outputs} - {""}
+        is_empty = (all if is_joined else any)(name in empty for name in filled)
+        if is_empty and node.id in fragile:
+            return True
+        is_zero = not counts and (all if is_sum else any)(name in zero for name in read)
+        first = int(op_type != "Range" and not node.bodies and len(read) > 1)
+        steps = node.constant(_STEPS[op_type]) if op_type in _STEPS else None
+        # to begin at 0 leaves no less
+        begins = steps is not None and bool((steps > 0).all()) and read[first] in sizes
+        resizes = op_type in _RESIZING and not zero.isdisjoint(read[first + begins :])
+        sizes |= made if counts or is_sum or (op_type in _PASSING and read[0] in sizes) else set()
+        empty |= made if resizes or (is_empty and not counts) else set()
+        zero |= made if is_empty or is_zero else set()
+    return False
+
+
+def _may_copy(node: Node) -> bool:
+    """Say whether a computed size of a Reshape may be 0, so that another is copied.
+
+    OpenVINO (2026.4) lets sizes cancel out for another size, as if none were 0.
     """
     if node.op_type != "Reshape" or node.is_constant(1):
         return False
-    read, made = node.shape(0) or (None,), node.graph.shape(node.outputs[0]) or ()
-    unknown = [size for size in made if not isinstance(size, int) and size not in read]
-    return None not in read and len(unknown) > 1
+    shapes = node.graph.shape(node.outputs[0]) or (), node.shape(0) or ()
+    pairs = zip_longest(*shapes, fillvalue=0)
+    return any(made is None or (made != read and not isinstance(made, int)) for made, read in pairs)

@@ -195,11 +195,8 @@ class WholeNumbers:
 
     def _is_sized(self, node: Node) -> bool:
         """Say whether fed indices can be compared with the size of their axis before every run."""
-        size = (
-            indices.open_axis(node)
-            if node.op_type in indices.UNCHECKED and self._is_outermost
-            else ""
-        )
+        is_asked = node.op_type in indices.UNCHECKED and self._is_outermost
+        size = indices.open_axis(node) if is_asked else ""
         fed = (*self._graph.inputs, *self._graph.defaults)
         name = indices.source(node, ()) if size else ""
         is_fed = name in fed and self._graph.dtype(name) in _CHECKED
@@ -218,11 +215,8 @@ class WholeNumbers:
         """Return the bounds of the indices of a node; None if they are checked before every run."""
         name = node.inputs[1] if len(node.inputs) > 1 else ""
         constant = self._graph.constants.get(name)
-        if (
-            constant is not None
-            and constant.type.dtype in _CHECKED
-            and node.op_type in indices.INDICES
-        ):
+        is_index = node.op_type in indices.INDICES
+        if is_index and constant is not None and constant.type.dtype in _CHECKED:
             array = constant.array()
             return (int(array.min()), int(array.max())) if array.size else (0, 0)
         is_fed = self._is_outermost and name in (*self._graph.inputs, *self._graph.defaults)
@@ -251,11 +245,8 @@ class WholeNumbers:
         Numbers that are fed, and only moved or added, are left to what reports them.
         """
         depth = (node.shape(1) or ("",))[-1]
-        if (
-            node.op_type != "GatherND"
-            or indices.reach(node) is not None
-            or not isinstance(depth, int)
-        ):
+        is_open = node.op_type == "GatherND" and indices.reach(node) is None
+        if not is_open or not isinstance(depth, int):
             return False
         waiting = [node.inputs[1]]
         while waiting:
@@ -270,13 +261,10 @@ class WholeNumbers:
 
     def _is_bounded(self, op_type: str, names: Iterable[str]) -> bool:
         """Say whether the numbers that a node reads and makes fit what it computes in."""
-        if op_type in _MOVING or op_type in _EXACT_IN_INT32:
-            limits = _32_BITS
-        elif op_type in _EXACT_IF_SMALL:
-            limits = _24_BITS
-        else:
-            return False
-        return all(self._is_small(name) or self._is_within(name, limits) for name in names)
+        is_exact = op_type in _MOVING or op_type in _EXACT_IN_INT32
+        limits = _32_BITS if is_exact else _24_BITS
+        fits = all(self._is_small(name) or self._is_within(name, limits) for name in names)
+        return fits and (is_exact or op_type in _EXACT_IF_SMALL)
 
     def _is_within(self, name: str, limits: Bounds) -> bool:
         low, high = self._bounds.get(name, (0, 0))

@@ -94,9 +94,7 @@ class Questions:
         while asked:
             found, finished = self._ask([node for node in self._graph.order if node in asked])
             refused.update(found)
-            asked.difference_update(found)
-            if finished:
-                break
+            asked = set() if finished else asked.difference(found)
         return refused
 
     def _ask(self, nodes: Sequence[int]) -> tuple[dict[int, Refusal], bool]:
@@ -134,12 +132,8 @@ class Questions:
 
     def _ignoring(self, nodes: Sequence[int], error: IgnoredInputsError) -> dict[int, Refusal]:
         reason = Refusal("op_unsupported", f"OpenVINO's importer says: {error}")
-        inputs, captures = self._graph.table.inputs, self._graph.captures_of
-        return {
-            node: reason
-            for node in nodes
-            if not error.names.isdisjoint((*inputs[node], *captures(node)))
-        }
+        read = self._graph.read_by
+        return {node: reason for node in nodes if not error.names.isdisjoint(read(node))}
 
     def _each_alone(self, nodes: Iterable[int]) -> dict[int, Refusal]:
         found: dict[int, Refusal] = {}
@@ -166,17 +160,9 @@ class Questions:
         return answers
 
     def _judge_ops(self, ops: Iterable[Any], runs: Mapping[str, str]) -> Refusal | None:
-        missing = sorted(
-            {
-                op.get_type_name()
-                for op in ops
-                if op.get_friendly_name() not in runs and op.get_type_name() not in _SOURCES
-            }
-        )
-        if not missing:
-            return None
-        what = ", ".join(missing)
-        return Refusal("op_unsupported", f"device {self._device} of OpenVINO does not run {what}")
+        left = {op.get_type_name() for op in ops if op.get_friendly_name() not in runs} - _SOURCES
+        what = f"device {self._device} of OpenVINO does not run {', '.join(sorted(left))}"
+        return Refusal("op_unsupported", what) if left else None
 
     def _judge_types(self, ports: Mapping[str, Any], nodes: Sequence[int]) -> dict[int, Refusal]:
         """Refuse nodes of which the importer makes something of another type than ONNX does."""
@@ -210,11 +196,8 @@ def _let_out(graph: onnx.GraphProto) -> int:
 def _take_ports(model: Any, graph: onnx.GraphProto, kept: int) -> dict[str, Any]:
     """Return what makes each output of a question, and leave the model the first few."""
     results = model.get_results()
-    names = [value.name for value in graph.output]
-    ports = {
-        name: result.input(0).get_source_output()
-        for name, result in zip(names, results, strict=True)
-    }
+    made = [result.input(0).get_source_output() for result in results]
+    ports = dict(zip([value.name for value in graph.output], made, strict=True))
     for result in results[kept:]:
         model.remove_result(result)
     return ports
@@ -252,11 +235,8 @@ def _behind(ports: Iterable[Any], made: Collection[Any], own: Collection[Any]) -
         if name in found:
             continue
         found[name] = op
-        for port in op.inputs():
-            source = port.get_source_output()
-            place = _place(source)
-            if place not in made or place in own:
-                waiting.append(source)
+        sources = [port.get_source_output() for port in op.inputs()]
+        waiting += [one for one in sources if (at := _place(one)) not in made or at in own]
     return list(found.values())
 
 
@@ -275,8 +255,7 @@ def _contradiction(port: Any, graph: BoundGraph, value: str) -> str:
     if type_.shape is None or shape.rank.is_dynamic:
         return ""
     dims = [dim.get_length() if dim.is_static else None for dim in shape]
-    agrees = len(dims) == len(type_.shape) and all(
-        not isinstance(known, int) or dim is None or dim == known
-        for dim, known in zip(dims, type_.shape, strict=True)
-    )
+    pairs = zip(dims, type_.shape, strict=False)
+    agrees = all(dim in {None, known} or not isinstance(known, int) for dim, known in pairs)
+    agrees = agrees and len(dims) == len(type_.shape)
     return "" if agrees else f"{dims} of output {value!r}, expected {type_}"

@@ -172,9 +172,7 @@ def _mat_mul(node: Node) -> str:
     for place, is_odd in enumerate((len(x) > _CHANNELS, len(y) > _AXES and set(y[:-2]) == {1})):
         maker = node.producer(place) if is_odd else None
         if maker is not None and maker.op_type == "DequantizeLinear" and maker.is_constant(0):
-            return (
-                "stored numbers of 8 bits for several products, which OpenVINO mixes up or leaves"
-            )
+            return "stored numbers of 8 bits for several products, which OpenVINO mixes up"
     scaled = any(reader.op_type in {"Div", "Mul", "Neg"} for reader in node.consumers())
     scaled = scaled and any(len(node.shape(place) or ()) == 1 for place in range(2))
     return "a vector, and a factor behind it, which OpenVINO fails to join" if scaled else ""
@@ -278,9 +276,8 @@ def _mod(node: Node) -> str:
 
 def _fed_axes(node: Node) -> str:
     is_fed = node.is_constant(0) and len(node.inputs) > 1 and not node.is_constant(1)
-    return (
-        "a constant and axes or sizes known at a run, with which OpenVINO fails" if is_fed else ""
-    )
+    told = "a constant and axes or sizes known at a run, with which OpenVINO fails"
+    return told if is_fed else ""
 
 
 def _norm(node: Node) -> str:
