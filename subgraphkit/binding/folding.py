@@ -299,7 +299,7 @@ def _is_copy(node: Node) -> bool:
     if node.op_type == "Cast":
         return bool(node.dtype() == node.attribute("to"))
     if node.op_type == "Dropout":
-        if node.opset < _FIRST_OPSET:
+        if node.opset < _FIRST_OPSET or (any(node.inputs[1:2]) and not node.is_constant(1)):
             return False
         if len(node.inputs) > 2 and node.inputs[2]:  # noqa: PLR2004 (whether it trains)
             trains = node.constant(2)
