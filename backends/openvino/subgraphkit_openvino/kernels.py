@@ -69,7 +69,7 @@ def turn_channels(model: Any) -> None:
             continue
         value = op.input_value(0)
         shape = value.get_partial_shape()
-        if shape.is_dynamic or len(shape) < 4 or not _is_convolved(value):  # noqa: PLR2004 (of rows, both transpositions would be left out)
+        if shape.is_dynamic or len(shape) < 4 or not is_convolved(value):  # noqa: PLR2004 (of rows, both transpositions would be left out)
             continue
         batch, channels, *space = shape.to_shape()
         if channels in _TURNED and channels * gcd(prod(space), _PERIOD) >= _CROWD:
@@ -82,7 +82,7 @@ def turn_channels(model: Any) -> None:
             op.input(0).replace_source_output(first.output(0))
 
 
-def _is_convolved(value: Any) -> bool:
+def is_convolved(value: Any) -> bool:
     """Say whether a value is a convolution's, changed element by element at most."""
     op = value.get_node()
     while "Convolution" not in op.get_type_name():

@@ -8,13 +8,14 @@ import numpy as np
 
 from subgraphkit_openvino import library
 from subgraphkit_openvino.folding import compute_stored
-from subgraphkit_openvino.kernels import QUICKER, operations
+from subgraphkit_openvino.kernels import QUICKER, is_convolved, operations
 
 _LEVELS: Final = 256
 _MASK: Final = 3
 _IMAGES: Final = 4
 _JOINED: Final = {"Add", "PRelu", "Subtract"}
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
+_RISING: Final = {"Convolution", "GroupConvolution", "Relu"}
 _PARTING: Final = {"Slice", "Split", "VariadicSplit"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
@@ -239,6 +240,17 @@ def hold_apart(model: Any) -> None:
         _part(several if len(several) > 1 else ())
 
 
+def choose_first(model: Any) -> None:
+    """Take the largest under windows before anything is computed of it.
+
+    OpenVINO (2026.4) computes it of all, with the convolution before: wrong but for what rises.
+    """
+    for op in operations(model):
+        is_largest = op.get_type_name() == "MaxPool" and is_convolved(op.input_value(0))
+        if is_largest and not {one.get_type_name() for one in _readers(op)} <= _RISING:
+            _part(op.inputs())
+
+
 def _is_scaled_away(op: Any, end: Any) -> bool:
     """Say whether a value is divided by a stored 0, or times infinity."""
     name, place = op.get_type_name(), end.get_index()
@@ -379,7 +391,7 @@ def _source(op: Any) -> str:
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers,
     keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
-    align_corners_by_sizes, hold_apart, take_absolutes, mask_attention, spread_channels,
-    keep_above_nothing, compute_stored, *QUICKER, hand_out_branches,
+    align_corners_by_sizes, hold_apart, choose_first, take_absolutes, mask_attention,
+    spread_channels, keep_above_nothing, compute_stored, *QUICKER, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""
