@@ -94,9 +94,8 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
         self, subgraph: sk.Subgraph, context: BindContext[Options], prefix: str
     ) -> OnnxRuntimeOperator:
         claims = self._about(subgraph.graph)
-        settings = self._settings.for_pool(
-            context.threads, shares_processors=context.shares_processors
-        )
+        shares = context.shares_processors
+        settings = self._settings.for_pool(context.threads, shares_processors=shares)
         try:
             session, weights = self._session(subgraph, settings, prefix, context.progress)
         except Exception as error:

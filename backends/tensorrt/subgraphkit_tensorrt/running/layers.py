@@ -17,9 +17,7 @@ def nodes_of_layers(
     texts |= dict(_texts_of_layers(loaded, library))
     places = {name: NameMap().places(text) for name, text in texts.items()}
     nodes = subgraph.nodes
-    return {
-        name: tuple(nodes[at] for at in found if at < len(nodes)) for name, found in places.items()
-    }
+    return {name: tuple(nodes[at] for at in of if at < len(nodes)) for name, of in places.items()}
 
 
 def _texts_of_layers(loaded: LoadedEngine, library: Library) -> Iterator[tuple[str, str]]:

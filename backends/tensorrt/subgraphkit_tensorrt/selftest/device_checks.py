@@ -34,9 +34,7 @@ def assumptions(bench: ModelOpener) -> str:
     cuda = computing.cuda_library()
     with cuda.on(0):
         wrong, stricter = deviations(cuda)
-    computing.require(
-        not wrong, f"CUDA is not as the tests of the run side assume: {'; '.join(wrong)}"
-    )
+    computing.require(not wrong, f"CUDA is not as tests of the run side assume: {'; '.join(wrong)}")
     more = f"; the double is stricter: {'; '.join(stricter)}" if stricter else ""
     return f"all {len(ASSUMPTIONS)} hold{more}"
 
