@@ -90,18 +90,10 @@ def _versions(domain: str, op_type: str, opset: int) -> tuple[Any, ...]:
     """Return the schemas of an operator, that of the opset first."""
     if is_foreign(domain, op_type):
         return (schema_of(op_type),)
-    own = defs.get_schema(op_type, opset, domain)
-    others = _schemas().get((domain, op_type), ())
-    return (own, *(one for one in others if one.since_version != own.since_version))
-
-
-@lru_cache(maxsize=1)
-def _schemas() -> dict[tuple[str, str], list[Any]]:
-    found: dict[tuple[str, str], list[Any]] = {}
-    for schema in defs.get_all_schemas_with_history():
-        if not schema.deprecated:
-            found.setdefault((schema.domain, schema.name), []).append(schema)
-    return found
+    found = [defs.get_schema(op_type, opset, domain), defs.get_schema(op_type, domain)]
+    while defs.has(op_type, before := found[-1].since_version - 1, domain):
+        found.append(defs.get_schema(op_type, before, domain))
+    return tuple([one for at, one in enumerate(found) if not at or not one.deprecated])
 
 
 def _fits(schema: Any, inputs: Elements, outputs: Elements) -> bool:
