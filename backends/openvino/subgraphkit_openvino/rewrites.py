@@ -213,9 +213,9 @@ def hold_apart(model: Any) -> None:
     Recurrent operations that read one transposed value: it is turned for the last. Attention and a
     turn of as many heads as positions: it is left out. Parts of a value that are convolved and put
     together: they are taken in their order, and as many as there are. Products and means that are
-    joined with more axes than they have: attention fails to compile, a norm loses the axes. What is
-    scaled by infinity: weights are, before they are added up. Logarithms of 1 and an exponential:
-    they do not overflow.
+    joined with more axes than they have: attention fails to compile, a norm loses the axes. What a
+    stored value repeats: activations lose that. What is scaled by infinity: weights are, before
+    they are added up. Logarithms of 1 and an exponential: they do not overflow.
     """
     readers: dict[Any, list[Any]] = {}
     for op in operations(model):
@@ -230,7 +230,9 @@ def hold_apart(model: Any) -> None:
         elif "auto_broadcast" in op.get_attributes():
             is_wide = shape.rank.is_dynamic or not len(shape) or shape[-1] != 1
             less = [it for it in ends if not is_wide or it.get_partial_shape().rank != shape.rank]
-            _part(end for end in less if _follows_product(end.get_source_output()))
+            _part(it for it in less if _follows_product(it.get_source_output()))
+            grown = [it for it in ends if _grows(op, it)]
+            _part((*grown, *op.output(0).get_target_inputs()) if grown else ())
             _part(end for end in ends if _is_scaled_away(op, end))
         elif name == "Log" and {one.get_type_name() for one in _readers(op)} != {"Tanh"}:
             maker = ends[0].get_source_output().get_node()
@@ -249,6 +251,16 @@ def choose_first(model: Any) -> None:
         is_largest = op.get_type_name() == "MaxPool" and is_convolved(op.input_value(0))
         if is_largest and not {one.get_type_name() for one in _readers(op)} <= _RISING:
             _part(op.inputs())
+
+
+def _grows(op: Any, end: Any) -> bool:
+    """Say whether what is computed is repeated, or gets further axes, because of a stored value."""
+    nodes = [value.get_node().get_type_name() for value in op.input_values()]
+    read, made = end.get_partial_shape(), op.get_output_partial_shape(0)
+    if nodes[end.get_index()] == "Constant" or "Constant" not in nodes or made.rank.is_dynamic:
+        return False
+    pairs = zip([*read][::-1], [*made][::-1], strict=False)
+    return len(read) < len(made) or any(old == 1 and new != 1 for old, new in pairs)
 
 
 def _is_scaled_away(op: Any, end: Any) -> bool:

@@ -126,8 +126,7 @@ def _operator(node: Node) -> Refusal | None:
     if maker is not None:
         text = f"what {maker.op_type} may leave nothing of, of which OpenVINO makes numbers"
         return Refusal("shape", text)
-    problem = _PROBLEMS.get(node.qualified_op_type)
-    found = problem(node) if problem is not None else ""
+    found = _PROBLEMS[op](node) if (op := node.qualified_op_type) in _PROBLEMS else ""
     return Refusal("attribute", found) if found else None
 
 
@@ -165,11 +164,12 @@ def _fused_gemm(node: Node) -> str:
 
 def _mat_mul(node: Node) -> str:
     x, y = node.shape(0) or (), node.shape(1) or ()
-    counts = x[:-2] or x[:-1]  # of products, or of rows, which OpenVINO then counts as such
+    counts = x[:-2] or x  # of products, or of rows, which OpenVINO then counts as such
     is_open = node.is_constant(1) and not all(isinstance(n, int) for n in counts)
     if len(y) > _CHANNELS and (is_open or _is_one_by_one(node)):
         return "stored factors for a count that is open, or one by one, at which OpenVINO fails"
-    for place, is_odd in enumerate((len(x) > _CHANNELS, len(y) > _AXES and set(y[:-2]) == {1})):
+    is_deep = len(y) > max(len(x), 2) or (len(y) > _AXES and set(y[:-2]) == {1})
+    for place, is_odd in enumerate((len(x) > _CHANNELS, is_deep)):
         maker = node.producer(place) if is_odd else None
         if maker is not None and maker.op_type == "DequantizeLinear" and maker.is_constant(0):
             return "stored numbers of 8 bits for several products, which OpenVINO mixes up"
@@ -276,8 +276,7 @@ def _mod(node: Node) -> str:
 
 def _fed_axes(node: Node) -> str:
     is_fed = node.is_constant(0) and len(node.inputs) > 1 and not node.is_constant(1)
-    told = "a constant and axes or sizes known at a run, with which OpenVINO fails"
-    return told if is_fed else ""
+    return "a constant, and axes or sizes that are fed: OpenVINO fails" if is_fed else ""
 
 
 def _norm(node: Node) -> str:

@@ -69,8 +69,11 @@ def _turned_halves(node: Node) -> str:
 
 
 def _conv(node: Node) -> str:
-    """Refuse one channel: volumes with differing dilations, and what steps leave one wide."""
-    filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or ()
+    """Refuse filters of open size; of one channel, unlike dilations, and steps to one column."""
+    place = 3 if node.op_type == "QLinearConv" else 1
+    if not is_fixed(node, place):
+        return "filters of an open size, at which OpenVINO fails to run"
+    filters = node.shape(place) or ()
     strides = tuple(node.attribute("strides", None) or ())
     if filters[1:2] != (1,) or node.attribute("group", 1) != 1:
         return ""
@@ -138,6 +141,9 @@ def _quantised_maxima(node: Node) -> str:
 def _conv_transpose(node: Node) -> str:
     sizes = (node.shape(0) or (None,))[2:]
     is_same = node.attribute("auto_pad", "").startswith("SAME")
+    made = (node.graph.shape(node.outputs[0]) or ())[2:]
+    if {0, None}.intersection(made) and all(isinstance(size, int) for size in sizes):
+        return "padding that leaves nothing, at which OpenVINO fails to compile"
     if node.attribute("output_shape", None):
         odd = is_same or node.attribute("group", 1) > 1 or node.attribute("output_padding", None)
         return "" if is_fixed(node) and not odd else "a stated shape, which OpenVINO pads otherwise"
@@ -165,9 +171,9 @@ def _gemm(node: Node) -> str:
 def _filters(node: Node) -> str:
     if problem := padded_point(node) or _result_steps(node):
         return problem
-    if any((node.shape(place) or (1,)) != (1,) for place in (_SCALES[1], _SCALES[1] + 1)):
-        return "a scale or zero point of each filter, which OpenVINO applies along another axis"
-    return "" if is_fixed(node, 3) else "filters of an open size, at which OpenVINO fails to run"
+    told = "a scale or zero point of each filter, which OpenVINO applies along another axis"
+    are_several = any((node.shape(at) or (1,)) != (1,) for at in (_SCALES[1], _SCALES[1] + 1))
+    return told if are_several else ""
 
 
 def is_fixed(node: Node, place: int = 0) -> bool:
@@ -351,6 +357,7 @@ _SOFTMAX_OF_ONE_AXIS: Final = 13
 """The operator set from which on Softmax goes along one axis."""
 
 _RECURRENT: Final = ("GRU", "LSTM", "RNN")
+_BOOL, _WIDENED = DataType.BOOL, "truths, or places of few bits, which OpenVINO widens"
 _BOTH_WAYS: Final = "bidirectional"
 _MISREAD: Final = {
     "layout": "batches first, which OpenVINO lays out otherwise",
@@ -373,7 +380,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "GatherElements": _gather_elements,
     "Gemm": lambda node: _gemm(node) or other_steps(node) or _stored_product(node),
     "GlobalMaxPool": _quantised_maxima,
-    "GridSample": lambda n: "" if n.dtype(1) is DataType.FLOAT else "places of few bits, widened",
+    "GridSample": lambda n: _WIDENED * (n.dtype(0) is _BOOL or n.dtype(1) is not DataType.FLOAT),
     "IsInf": lambda n: "" if n.shape(0) == () or is_fixed(n) else "open sizes, where it finds none",
     "LRN": _lrn,
     "LayerNormalization": _layer_norm,
