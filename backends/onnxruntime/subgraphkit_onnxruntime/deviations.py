@@ -29,17 +29,11 @@ def deviation(node: Node) -> str:
         return "it divides by the largest number, not by the largest magnitude" if is_signed else ""
     fragile = (op_type := node.op_type) in FAILS_ON_NOTHING
     maker = RegionFallback.emptied_by(node) if fragile else None
-    if maker is not None or (fragile and _reads_nothing(node)):
+    read = node.inputs if op_type == "Einsum" else node.inputs[:1]
+    if maker is not None or (fragile and any(0 in (node.graph.shape(name) or ()) for name in read)):
         which = f", which {maker.op_type} may leave" if maker is not None else ""
         return f"of nothing{which}, it makes 0, fails or ends the process"
-    check = _CHECKS.get(op_type)
-    return check(node) if check is not None else ""
-
-
-def _reads_nothing(node: Node) -> bool:
-    """Say whether a node surely works on nothing."""
-    read = node.inputs if node.op_type == "Einsum" else node.inputs[:1]
-    return any(0 in (node.graph.shape(name) or ()) for name in read)
+    return _CHECKS[op_type](node) if op_type in _CHECKS else ""
 
 
 @cache
@@ -195,6 +189,8 @@ _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is
 
 
 def _empty(node: Node) -> str:
+    if node.op_type == "LRN" and len(node.shape(0) or ()) - 4:
+        return "channels of anything but images are an error"
     is_empty = 0 in (node.shape(0) or ())[1:]
     return "tensors without elements are an error, or end the process" if is_empty else ""
 
@@ -268,6 +264,12 @@ def _loop(node: Node) -> str:
         if shape is None and len(node.graph.shape(name) or ()) > 1:
             return "of a body that states no rank, results without rounds have one axis"
     return ""
+
+
+def _of_scalar(node: Node) -> str:
+    maker = node.producer(0)
+    is_scaled = maker is not None and maker.shape(0) == () and not maker.is_constant(0)
+    return "of a scalar, the axes of constants beside it are dropped" if is_scaled else ""
 
 
 def _recurrent(node: Node) -> str:
@@ -354,6 +356,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "DFT": _half_spectrum,
     "Div": _division,
     "Dropout": _dropout,
+    **dict.fromkeys(("Erf", "Sigmoid"), _of_scalar),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),

@@ -58,16 +58,15 @@ def cut_fractions(node: Node) -> str:
 
 def _resizes_few_axes(node: Node) -> bool:
     """Say whether the axes that surely change are some that ONNX Runtime interpolates along."""
-    mode, before = node.attribute("mode", "nearest"), node.shape(0)
-    after = node.graph.shape(node.outputs[0])
+    mode, before = node.attribute("mode", "nearest"), node.shape(0) or ()
+    after = node.graph.shape(node.outputs[0]) or ()
     if mode != "nearest" and node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         return False
-    if mode == "nearest" or not before or after is None:
+    if mode == "nearest":
         return True
-    pairs = enumerate(zip(before, after, strict=False))
     shrinks = {
         axis: new < old
-        for axis, (old, new) in pairs
+        for axis, (old, new) in enumerate(zip(before, after, strict=False))
         if isinstance(old, int) and isinstance(new, int) and old != new
     }
     changed = shrinks.keys()
@@ -76,4 +75,4 @@ def _resizes_few_axes(node: Node) -> bool:
         return changed <= {2, 3} or (changed <= {1, 2} and not fails)
     if mode == "linear" and len(before) == _VOLUMES:
         return changed <= {2, 3, 4}
-    return not changed or len(before) in ({2, 3} if mode == "linear" else {2})
+    return len(before) in ({2, 3} if mode == "linear" else {2})

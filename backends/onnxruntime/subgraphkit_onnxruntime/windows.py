@@ -49,5 +49,8 @@ def stated_size(node: Node) -> str:
     added = node.attribute("output_padding", None) or ()
     if is_less or (is_same and any(added)):
         return "of what it makes it tells another size, and takes no buffers of the right one"
+    made = (node.graph.shape(node.outputs[0]) or ())[2:]
+    if {0, None}.intersection(made) and all(isinstance(it, int) for it in sizes):
+        return "of padding that leaves nothing a run fails"
     is_long = any(map(ge, added, node.attribute("strides", None) or (1,) * len(added)))
     return "a run fails if output_padding is no less than the strides" if is_long else ""
