@@ -23,16 +23,10 @@ from subgraphkit.backend import (
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import write_value_info
 from subgraphkit.types import ValueType
+from subgraphkit_onnxruntime import library
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.claims import Claims, is_known
 from subgraphkit_onnxruntime.deviations import cuts_products_off, is_fed_sum
-from subgraphkit_onnxruntime.library import (
-    installed_wheels,
-    is_refusal,
-    onnxruntime,
-    words_of,
-    write_for_library,
-)
 from subgraphkit_onnxruntime.operator import OnnxRuntimeOperator
 from subgraphkit_onnxruntime.profiling import OURS, ProfiledOperator
 from subgraphkit_onnxruntime.settings import NAME, SessionSettings, read_settings
@@ -100,7 +94,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
             session, weights = self._session(subgraph, settings, prefix, context.progress)
         except Exception as error:
             context.progress.check()  # that it was stopped is no refusal
-            if not is_refusal(error):
+            if not library.is_refusal(error):
                 raise
             raise _refusal_of(subgraph, error) from error
         fed = f"what is fed to subgraph {subgraph.id!r} has no elements, fewer than a window"
@@ -136,7 +130,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
         weights = HandedWeights.of(model, subgraph)
         if any(map(_may_multiply_bytes, model.graph.node)) and cuts_products_off():
             settings = settings.with_exact_products()
-        data = write_for_library(model)
+        data = library.write_for_library(model)
         is_quantized = b"DequantizeLinear" in data
         if is_quantized and any(one.bodies for one in subgraph.members):
             settings = settings.without_moving()  # one that reads what is moved ends the process
@@ -147,11 +141,11 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
         except Exception as error:
             if not weights.are_there:
                 weights = HandedWeights.in_memory(model, subgraph)
-            elif is_quantized and is_refusal(error):
+            elif is_quantized and library.is_refusal(error):
                 settings = settings.without_joining()
             else:
                 raise
-        return settings.open(write_for_library(model), weights, prefix, progress), weights
+        return settings.open(library.write_for_library(model), weights, prefix, progress), weights
 
     def _about(self, graph: Any) -> Claims:
         if self._claims is None or self._claims.graph is not graph:
@@ -229,12 +223,12 @@ class OnnxRuntimeBackend(sk.Backend[Options]):
     @classmethod
     def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Say which wheel is installed and what its build can run on."""
-        wheels = installed_wheels()
+        wheels = library.installed_wheels()
         clash = f"{' and '.join(wheels)} {_CLASH}" if len(wheels) > 1 else ""
         try:
-            library = onnxruntime()
-            providers = tuple(library.get_available_providers())
-            versions = wheels or {"onnxruntime": str(library.__version__)}
+            build = library.onnxruntime()
+            providers = tuple(build.get_available_providers())
+            versions = wheels or {"onnxruntime": str(build.__version__)}
             if deep:
                 read_settings(Options())
         except Exception as error:  # noqa: BLE001 (a probe never raises)
@@ -245,8 +239,8 @@ class OnnxRuntimeBackend(sk.Backend[Options]):
 
     def fingerprint(self) -> str:
         """Return the identity of build and providers."""
-        library = onnxruntime()
-        return f"{NAME};{library.__version__};{library.get_build_info()};{self._settings.key}"
+        build = library.onnxruntime()
+        return f"{NAME};{build.__version__};{build.get_build_info()};{self._settings.key}"
 
 
 def _is_number(type_: ValueType | None) -> bool:
@@ -274,7 +268,7 @@ def _fill_types(graph: onnx.GraphProto, claims: Claims) -> None:
 
 
 def _refusal_of(subgraph: sk.Subgraph, error: Exception) -> sk.Unsupported:
-    words = words_of(error)
+    words = library.words_of(error)
     named = {int(number) for number in OURS.findall(words)}
     blamed = [node for node in subgraph.nodes if node in named]
     return sk.Unsupported(f"ONNX Runtime: {words}", nodes=blamed)
@@ -284,7 +278,7 @@ def _facts(
     session: Any, subgraph: sk.Subgraph, settings: SessionSettings, *, profiling: bool
 ) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        "library": f"onnxruntime {onnxruntime().__version__}",
+        "library": f"onnxruntime {library.onnxruntime().__version__}",
         "providers": list(session.get_providers()),
         "optimization": settings.options.optimization,
         "threads": settings.options.threads or None,

@@ -228,9 +228,8 @@ def hold_apart(model: Any) -> None:
             is_of_heads = len(shape) == _IMAGES and shape[1] == shape[2]
             _part((ends[0], *op.output(0).get_target_inputs()) if is_of_heads else ())
         elif "auto_broadcast" in op.get_attributes():
-            is_wide = shape.rank.is_dynamic or not len(shape) or shape[-1] != 1
-            less = [it for it in ends if not is_wide or it.get_partial_shape().rank != shape.rank]
-            _part(it for it in less if _follows_product(it.get_source_output()))
+            less = [end for end in ends if end.get_partial_shape().rank != shape.rank]
+            _part(end for end in less if _follows_product(end.get_source_output()))
             grown = [it for it in ends if _grows(op, it)]
             _part((*grown, *op.output(0).get_target_inputs()) if grown else ())
             _part(end for end in ends if _is_scaled_away(op, end))
