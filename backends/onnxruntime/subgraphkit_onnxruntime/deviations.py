@@ -8,10 +8,9 @@ behind this one runs them.
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import onnx.parser
 
 from subgraphkit.backend import RegionFallback
@@ -61,7 +60,7 @@ def _product_of_bytes(node: Node) -> str:
     if factor is None and not is_signed and cuts_products_off():
         return "uint8 times int8 that is not constant is cut off at 16 bits on this processor"
     has_kernel = node.op_type == "MatMulInteger" or node.opset >= _MIXED[node.op_type]
-    if factor is None or not is_signed or has_kernel or _fits_sums(factor):
+    if factor is None or not is_signed or has_kernel or (abs(factor.astype(int)) <= _FACTOR).all():
         return ""
     if cuts_products_off():
         return "int8 times a large int8 is made int8 times uint8 here, for which it has no kernel"
@@ -78,15 +77,11 @@ def _matrices_of_bytes(node: Node) -> str:
     return _product_of_bytes(node)
 
 
-def _fits_sums(factor: npt.NDArray[Any]) -> bool:
-    """Say whether ONNX Runtime leaves a factor as it is, since its sums fit 16 bits."""
-    return bool((np.abs(factor.astype(np.int16)) <= _LARGEST_FACTOR).all())
-
-
 _FARTHEST: Final = [np.iinfo(np.int32).max, np.iinfo(np.int64).max]
 _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 """Operators, and from which operator set on it has a kernel for int8 times uint8."""
-_LARGEST_FACTOR: Final = 64
+_FACTOR: Final = 64
+"""The largest whose sums fit 16 bits, so that ONNX Runtime leaves it as it is."""
 ENDS_ON_NOTHING: Final = frozenset(
     {"ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
     | {"NegativeLogLikelihoodLoss", "ReduceMean", "RoiAlign", "Unique"}

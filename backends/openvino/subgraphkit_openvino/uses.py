@@ -139,17 +139,16 @@ def _quantised_maxima(node: Node) -> str:
 
 
 def _conv_transpose(node: Node) -> str:
-    sizes = (node.shape(0) or (None,))[2:]
+    is_known = all(isinstance(size, int) for size in (node.shape(0) or (None,) * 3)[2:])
     is_same = node.attribute("auto_pad", "").startswith("SAME")
     made = (node.graph.shape(node.outputs[0]) or ())[2:]
-    if {0, None}.intersection(made) and all(isinstance(size, int) for size in sizes):
+    if is_known and {0, None}.intersection(made):
         return "padding that leaves nothing, at which OpenVINO fails to compile"
     if node.attribute("output_shape", None):
         odd = is_same or node.attribute("group", 1) > 1 or node.attribute("output_padding", None)
         return "" if is_fixed(node) and not odd else "a stated shape, which OpenVINO pads otherwise"
-    if not is_same or all(isinstance(size, int) for size in sizes):
-        return ""
-    return "padding to the same size of an open size, which OpenVINO leaves out"
+    told = "padding to the same size of an open size, which OpenVINO leaves out"
+    return told if is_same and not is_known else ""
 
 
 def _gather_elements(node: Node) -> str:
@@ -171,9 +170,8 @@ def _gemm(node: Node) -> str:
 def _filters(node: Node) -> str:
     if problem := padded_point(node) or _result_steps(node):
         return problem
-    told = "a scale or zero point of each filter, which OpenVINO applies along another axis"
-    are_several = any((node.shape(at) or (1,)) != (1,) for at in (_SCALES[1], _SCALES[1] + 1))
-    return told if are_several else ""
+    several = any((node.shape(at) or (1,)) != (1,) for at in (_SCALES[1], _SCALES[1] + 1))
+    return "scales or zero points of filters, which OpenVINO applies elsewhere" if several else ""
 
 
 def is_fixed(node: Node, place: int = 0) -> bool:
@@ -320,8 +318,8 @@ def _roi_align(node: Node) -> str:
 
 
 def _open_regions(node: Node, columns: int) -> str:
-    is_known = (node.shape(1) or ())[-1:] == (columns,)
-    return "" if is_known else "regions of an open shape, which OpenVINO refuses"
+    told = "regions of an open shape, which OpenVINO refuses"
+    return "" if (node.shape(1) or ())[-1:] == (columns,) else told
 
 
 def _softmax(node: Node) -> str:

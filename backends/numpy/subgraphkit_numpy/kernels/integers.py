@@ -15,13 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from subgraphkit.backend import Unsupported
+from subgraphkit_numpy.kernels import fused
 from subgraphkit_numpy.kernels.attention import attend_projected
 from subgraphkit_numpy.kernels.convolution import convolver
-from subgraphkit_numpy.kernels.fused import (
-    normalized_embeddings,
-    rows_looked_up,
-    with_channels_first,
-)
 from subgraphkit_numpy.kernels.matrix import multiply
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
 from subgraphkit_numpy.kernels.pooling import window_counts
@@ -185,11 +181,13 @@ def q_embed_layer_normalization(site: Site) -> Made:
     def compute(*given: Any) -> Any:
         ids, segments, *tables, gamma, beta, mask = given[:8]
         scales, zeros = given[8:13], given[13:18]
-        found = rows_looked_up(tables[: 2 if segments is None else 3], ids, segments, None)
+        found = fused.rows_looked_up(tables[: 2 if segments is None else 3], ids, segments, None)
         parts = [dequantize(*one) for one in zip(found, scales, zeros, strict=False)]
         total = sum(parts[1:], parts[0])
         norm = [dequantize(x, scales[place], zeros[place]) for place, x in ((3, gamma), (4, beta))]
-        return normalized_embeddings(site, total, (norm[0], norm[1]), mask, np.dtype(np.float32))
+        return fused.normalized_embeddings(
+            site, total, (norm[0], norm[1]), mask, np.dtype(np.float32)
+        )
 
     return Kernel(compute, shares=True)
 
@@ -273,7 +271,7 @@ def q_linear_conv(site: Site) -> Made:
         scale = x_scale.reshape(()) * w_scale.reshape(-1) / y_scale.reshape(())
         return quantize(total.astype(np.float32) * scale.reshape(rest), y_zero)
 
-    return Kernel(with_channels_first(site, compute), shares=True)
+    return Kernel(fused.with_channels_first(site, compute), shares=True)
 
 
 @kernel("QLinearAveragePool", domain=MICROSOFT)
@@ -302,13 +300,13 @@ def q_linear_average_pool(site: Site) -> Made:
         # the one operator that rounds after the zero point was added, which shows in halves
         return quantize(y if y_zero is None else y + y_zero.astype(np.float32), None, x.dtype)
 
-    return with_channels_first(site, compute)
+    return fused.with_channels_first(site, compute)
 
 
 @kernel("QLinearGlobalAveragePool", domain=MICROSOFT)
 def q_linear_global_average_pool(site: Site) -> Made:
     """Return the average of every channel."""
-    return with_channels_first(site, _whole_average)
+    return fused.with_channels_first(site, _whole_average)
 
 
 def _whole_average(
