@@ -261,12 +261,6 @@ def _loop(node: Node) -> str:
     return ""
 
 
-def _of_scalar(node: Node) -> str:
-    maker = node.producer(0)
-    is_scaled = maker is not None and maker.shape(0) == () and not maker.is_constant(0)
-    return "of a scalar, the axes of constants beside it are dropped" if is_scaled else ""
-
-
 def _recurrent(node: Node) -> str:
     scaled = _SCALED.intersection(node.attribute("activations", ()))
     if scaled and not node.attribute("activation_alpha", ()):
@@ -351,7 +345,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "DFT": _half_spectrum,
     "Div": _division,
     "Dropout": _dropout,
-    **dict.fromkeys(("Erf", "Sigmoid"), _of_scalar),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
