@@ -276,7 +276,7 @@ def _mod(node: Node) -> str:
 
 def _fed_axes(node: Node) -> str:
     is_fed = node.is_constant(0) and len(node.inputs) > 1 and not node.is_constant(1)
-    return "a constant, and axes or sizes that are fed: OpenVINO fails" if is_fed else ""
+    return "a constant and axes that are fed, with which OpenVINO fails" if is_fed else ""
 
 
 def _norm(node: Node) -> str:
