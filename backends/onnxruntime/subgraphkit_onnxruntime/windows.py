@@ -44,10 +44,9 @@ def makes_an_element(node: Node) -> bool:
 def stated_size(node: Node) -> str:
     """Return what it does otherwise with the size of a transposed convolution."""
     stated, sizes = node.attribute("output_shape", None) or (), (node.shape(0) or ())[2:]
-    is_same = node.attribute("auto_pad", "NOTSET").startswith("SAME")
     is_less = any(isinstance(it, int) and new < it for new, it in zip(stated, sizes, strict=False))
     added = node.attribute("output_padding", None) or ()
-    if is_less or (is_same and any(added)):
+    if is_less or (any(added) and node.attribute("auto_pad", "NOTSET").startswith("SAME")):
         return "of what it makes it tells another size, and takes no buffers of the right one"
     made = (node.graph.shape(node.outputs[0]) or ())[2:]
     if {0, None}.intersection(made) and all(isinstance(it, int) for it in sizes):

@@ -82,6 +82,16 @@ def turn_channels(model: Any) -> None:
             op.input(0).replace_source_output(first.output(0))
 
 
+def grows(op: Any, end: Any) -> bool:
+    """Say whether what is computed is repeated, or gets further axes, because of a stored value."""
+    nodes = [value.get_node().get_type_name() for value in op.input_values()]
+    read, made = end.get_partial_shape(), op.get_output_partial_shape(0)
+    if nodes[end.get_index()] == "Constant" or "Constant" not in nodes or made.rank.is_dynamic:
+        return False
+    pairs = zip([*read][::-1], [*made][::-1], strict=False)
+    return len(read) < len(made) or any(old == 1 and new != 1 for old, new in pairs)
+
+
 def is_convolved(value: Any) -> bool:
     """Say whether a value is a convolution's, changed element by element at most."""
     op = value.get_node()

@@ -8,7 +8,7 @@ import numpy as np
 
 from subgraphkit_openvino import library
 from subgraphkit_openvino.folding import compute_stored
-from subgraphkit_openvino.kernels import QUICKER, is_convolved, operations
+from subgraphkit_openvino.kernels import QUICKER, grows, is_convolved, operations
 
 _LEVELS: Final = 256
 _MASK: Final = 3
@@ -230,7 +230,7 @@ def hold_apart(model: Any) -> None:
         elif "auto_broadcast" in op.get_attributes():
             less = [end for end in ends if end.get_partial_shape().rank != shape.rank]
             _part(end for end in less if _follows_product(end.get_source_output()))
-            grown = [it for it in ends if _grows(op, it)]
+            grown = [it for it in ends if grows(op, it)]
             _part((*grown, *op.output(0).get_target_inputs()) if grown else ())
             _part(end for end in ends if _is_scaled_away(op, end))
         elif name == "Log" and {one.get_type_name() for one in _readers(op)} != {"Tanh"}:
@@ -250,16 +250,6 @@ def choose_first(model: Any) -> None:
         is_largest = op.get_type_name() == "MaxPool" and is_convolved(op.input_value(0))
         if is_largest and not {one.get_type_name() for one in _readers(op)} <= _RISING:
             _part(op.inputs())
-
-
-def _grows(op: Any, end: Any) -> bool:
-    """Say whether what is computed is repeated, or gets further axes, because of a stored value."""
-    nodes = [value.get_node().get_type_name() for value in op.input_values()]
-    read, made = end.get_partial_shape(), op.get_output_partial_shape(0)
-    if nodes[end.get_index()] == "Constant" or "Constant" not in nodes or made.rank.is_dynamic:
-        return False
-    pairs = zip([*read][::-1], [*made][::-1], strict=False)
-    return len(read) < len(made) or any(old == 1 and new != 1 for old, new in pairs)
 
 
 def _is_scaled_away(op: Any, end: Any) -> bool:
