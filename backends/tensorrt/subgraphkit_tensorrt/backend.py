@@ -17,16 +17,10 @@ from subgraphkit.backend import (
 )
 from subgraphkit.errors import OptionError
 from subgraphkit_tensorrt.backend_options import Options
-from subgraphkit_tensorrt.building.plan import engine_fits
-from subgraphkit_tensorrt.claiming.filters import Filters, load_plugins
-from subgraphkit_tensorrt.claiming.property import RetryPass, TensorRTProperty
 from subgraphkit_tensorrt.library import flavours
 from subgraphkit_tensorrt.library.builder_settings import read_settings
 from subgraphkit_tensorrt.library.gpus import FP8_FROM, Gpu
-from subgraphkit_tensorrt.lowering import identity, load_modules
 from subgraphkit_tensorrt.option_rules import check_agreement, foreign_option, unusable
-from subgraphkit_tensorrt.running.regions import restore
-from subgraphkit_tensorrt.selftest.checklist import checks
 
 _AMPERE: Final = 8
 
@@ -58,10 +52,15 @@ class TensorRTBackend(sk.Backend[Options]):
         self.traits = self.traits._replace(
             neighbour=_neighbour(options), keeps_weights=options.refittable
         )
+        from subgraphkit_tensorrt.lowering import load_modules  # noqa: PLC0415 (no probe needs it)
+
         load_modules(options.modules)  # the fingerprint names what they register
 
     def properties(self) -> Sequence[sk.SubgraphProperty]:
         """Return a property that takes what the parser takes, and one that looks again."""
+        from subgraphkit_tensorrt.claiming.filters import Filters  # noqa: PLC0415 (same)
+        from subgraphkit_tensorrt.claiming.property import RetryPass, TensorRTProperty  # noqa: PLC0415 (same)
+
         filters = Filters(self.library, self.option_values, self.fingerprint())
         return TensorRTProperty(filters), RetryPass(filters)
 
@@ -92,6 +91,8 @@ class TensorRTBackend(sk.Backend[Options]):
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
         """Declare the GPU checklist."""
+        from subgraphkit_tensorrt.selftest.checklist import checks  # noqa: PLC0415 (same)
+
         suite.selftest(checks())
 
     @classmethod
@@ -104,6 +105,8 @@ class TensorRTBackend(sk.Backend[Options]):
 
         Engines of TensorRT for RTX fit every GPU of RTX, so no device is named.
         """
+        from subgraphkit_tensorrt.lowering import identity  # noqa: PLC0415 (same)
+
         capabilities = self.library.capabilities
         parts = [capabilities.flavour, capabilities.version, self._target()]
         parts += [_digest(path) for path in self.option_values.plugin_libraries]
@@ -111,6 +114,8 @@ class TensorRTBackend(sk.Backend[Options]):
 
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
         """Say whether engines of a bundle fit here; see ``fit``."""
+        from subgraphkit_tensorrt.building.plan import engine_fits  # noqa: PLC0415 (same)
+
         return engine_fits(made, here)
 
     def deserialize(
@@ -122,6 +127,9 @@ class TensorRTBackend(sk.Backend[Options]):
             CompileError: It is damaged, or was made by another version or for another device.
             OptionError: A library of plugins cannot be loaded (SGK167).
         """
+        from subgraphkit_tensorrt.claiming.filters import load_plugins  # noqa: PLC0415 (same)
+        from subgraphkit_tensorrt.running.regions import restore  # noqa: PLC0415 (same)
+
         # When a bundle is opened, nobody has looked at the graph before.
         load_plugins(self.library, self.option_values.plugin_libraries)
         return restore(blob, subgraph, self.library, context)

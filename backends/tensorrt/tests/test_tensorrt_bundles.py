@@ -45,7 +45,7 @@ def on(monkeypatch, tmp_path):
         double = Double(release)
         device = Gpu(0, gpu, (8, 9), 58)
         found = Installation("ready", double.library, Machine((device,), driver))
-        monkeypatch.setattr(backend_module, "find", lambda flavour="auto": found)
+        monkeypatch.setattr(backend_module.flavours, "find", lambda flavour="auto": found)
         monkeypatch.setattr(device_module, "cuda_runtime", lambda: Cuda(double.cuda))
         return double
 
