@@ -15,6 +15,7 @@ import onnx
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
+from subgraphkit.ir.values import EVALUATED
 from subgraphkit.onnx_io.model import SETTLED
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, is_foreign
 from subgraphkit.onnx_io.protos import copy_fields, copy_of, write_value_info
@@ -94,10 +95,11 @@ class _Writing:
             return tensor_of(constant) if constant.version else tensor
         return self._apart(constant)
 
-    def _apart(self, constant: Initializer) -> onnx.TensorProto:
+    def _apart(self, constant: Initializer, *, is_small: bool = False) -> onnx.TensorProto:
         """Put data into the file, or leave it out; checks of a model read whole numbers as well."""
         size = 0 if constant.type.dtype in _FLOATS else constant.type.nbytes or 0
-        if constant.name not in self.kept and not 0 < size <= 8 * LARGEST_READ:
+        is_kept = is_small or constant.name in self.kept
+        if not is_kept and not 0 < size <= 8 * LARGEST_READ:
             return reference_to(constant, location=IN_ENGINES)
         data = _bytes_of(constant)
         gap = -self.place % _ALIGNMENT
@@ -125,11 +127,16 @@ class _Writing:
         return copy
 
     def _stating(self, node: onnx.NodeProto, constant: Initializer) -> onnx.NodeProto:
-        """Return a node that states what a node computed at bind."""
+        """Return a node that states what a node computed at bind.
+
+        Inference finds in the model what it found itself, and nothing that was computed after it.
+        """
         is_small = (constant.type.nbytes or 0) <= LARGEST_READ
         stating = onnx.NodeProto(op_type="Constant", name=node.name, output=node.output)
         value = stating.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
-        value.t.CopyFrom(tensor_of(constant) if is_small else self._apart(constant))
+        is_inside = is_small and node.op_type in EVALUATED
+        made = tensor_of(constant) if is_inside else self._apart(constant, is_small=is_small)
+        value.t.CopyFrom(made)
         return stating
 
     def _choose_tensor(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:

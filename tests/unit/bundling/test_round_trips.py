@@ -77,6 +77,10 @@ scanned (float[2] s, float[5, 2] x) => (float[2] z, float[5, 2] r)
     { t = Add(a, e) ao = Add(t, o) eo = Identity(ao) }>(s, x)
 }
 """
+COMPUTED = """
+computed (float[2] x) => (int64[1, N] i, float[2] y) <float[2] w = {-1, 2}>
+{ s = Selu(w) i = NonZero(s) y = Add(x, s) }
+"""
 NAMED_TWICE = """
 twice (float[2, 3] x) => (float[2, 3] y, float[2, 3] x)
 {
@@ -101,6 +105,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "a scan that captures": (SCANNED, {"s": np.ones(2, F), "x": np.ones((5, 2), F)}),
     "names that repeat": (NAMED_TWICE, {"x": np.ones((2, 3), F)}),
     "sequences": (LISTS, {"x": np.ones((2, 3), F)}),
+    "places in what is computed": (COMPUTED, {"x": np.ones(2, F)}),
     "a constant that is an output": (STATED, {"x": np.ones(2, F)}),
 }
 
@@ -123,11 +128,11 @@ def test_a_model_on_numpy_computes_the_same_from_its_bundle(case):
         want = session.run(None, feeds)
         session.export("bundle")
         inputs, outputs = session.get_inputs(), session.get_outputs()
-        defaults = session.get_overridable_initializers()
+        defaults, types = session.get_overridable_initializers(), session.graph.types
     with sk.InferenceSession("bundle") as opened:
         same(opened.run(None, feeds), want)
         assert (opened.get_inputs(), opened.get_outputs()) == (inputs, outputs)
-        assert opened.get_overridable_initializers() == defaults
+        assert (opened.get_overridable_initializers(), opened.graph.types) == (defaults, types)
         opened.export("again")
     with sk.InferenceSession("again") as opened:
         same(opened.run(None, feeds), want)
