@@ -10,7 +10,8 @@ from typing import Any, Final
 from subgraphkit_openvino import library
 
 _KEEPING: Final = frozenset(
-    {"Clamp", "Elu", "Gelu", "HSigmoid", "HSwish", "Mish", "PRelu", "Relu", "Sigmoid", "Swish"}
+    {"Clamp", "Elu", "Gelu", "HSigmoid", "HSwish", "Interpolate", "Mish", "PRelu", "Relu"}
+    | {"Sigmoid", "Swish"}
 )
 """Operations that leave the order of its axes in memory."""
 
@@ -65,7 +66,7 @@ def turn_channels(model: Any) -> None:
     """Transpose what was convolved, with channels last, where they are to be first."""
     ops = library.runtime().opset13
     for op in operations(model):
-        if op.get_type_name() not in {"Reshape", "Result", "Squeeze"}:
+        if op.get_type_name() not in {"Reshape", "Result", "Softmax", "Squeeze"}:
             continue
         value = op.input_value(0)
         shape = value.get_partial_shape()
@@ -93,13 +94,13 @@ def grows(op: Any, end: Any) -> bool:
 
 
 def is_convolved(value: Any) -> bool:
-    """Say whether a value is a convolution's, changed element by element at most."""
+    """Say whether a value is a convolution's, resized or changed element by element at most."""
     op = value.get_node()
-    while "Convolution" not in op.get_type_name():
-        if op.get_type_name() not in _KEEPING and "auto_broadcast" not in op.get_attributes():
+    while "Convolution" not in (name := op.get_type_name()):
+        if name not in _KEEPING and "auto_broadcast" not in op.get_attributes():
             return False
-        shape = op.get_output_partial_shape(0)
-        read = [one for one in op.input_values() if one.get_partial_shape() == shape]
+        shape, resizes = op.get_output_partial_shape(0), name == "Interpolate"
+        read = [one for one in op.input_values() if resizes or one.get_partial_shape() == shape]
         if not read:
             return False
         op = read[0].get_node()
