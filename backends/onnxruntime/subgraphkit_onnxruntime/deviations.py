@@ -228,8 +228,7 @@ def _bodies(node: Node) -> str:
         if len({*body.outputs}) < len(body.outputs) and node.op_type != "Loop":
             return "a body names a value twice, and one of the two stays unwritten"
         for one in body.nodes:
-            is_pool = one.op_type in POOLS
-            if is_pool and (one.attribute("ceil_mode", 0) or makes_an_element(one)):
+            if one.op_type in POOLS and (one.attribute("ceil_mode", 0) or makes_an_element(one)):
                 return "of windows in a body it makes more than there are, or expects them"
             if problem := (deviation(one) or BEYOND_DOUBLES * is_fed_sum(one)):
                 return f"in a body, {one.label}: {problem}"

@@ -139,16 +139,16 @@ def _quantised_maxima(node: Node) -> str:
 
 
 def _conv_transpose(node: Node) -> str:
-    is_known = all(isinstance(size, int) for size in (node.shape(0) or (None,) * 3)[2:])
+    sizes = (node.shape(0) or (None,) * 3)[2:]
     is_same = node.attribute("auto_pad", "").startswith("SAME")
     made = (node.graph.shape(node.outputs[0]) or ())[2:]
-    if is_known and {0, None}.intersection(made):
+    if any(isinstance(old, int) and not new for old, new in zip(sizes, made, strict=False)):
         return "padding that leaves nothing, at which OpenVINO fails to compile"
     if node.attribute("output_shape", None):
         odd = is_same or node.attribute("group", 1) > 1 or node.attribute("output_padding", None)
         return "" if is_fixed(node) and not odd else "a stated shape, which OpenVINO pads otherwise"
     told = "padding to the same size of an open size, which OpenVINO leaves out"
-    return told if is_same and not is_known else ""
+    return told if is_same and not all(isinstance(size, int) for size in sizes) else ""
 
 
 def _gather_elements(node: Node) -> str:

@@ -185,9 +185,7 @@ def q_embed_layer_normalization(site: Site) -> Made:
         parts = [dequantize(*one) for one in zip(found, scales, zeros, strict=False)]
         total = sum(parts[1:], parts[0])
         norm = [dequantize(x, scales[place], zeros[place]) for place, x in ((3, gamma), (4, beta))]
-        return fused.normalized_embeddings(
-            site, total, (norm[0], norm[1]), mask, np.dtype(np.float32)
-        )
+        return fused.normalized_embeddings(site, total, (norm[0], norm[1]), mask, np.dtype("f4"))
 
     return Kernel(compute, shares=True)
 

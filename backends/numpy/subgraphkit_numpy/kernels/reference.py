@@ -133,8 +133,12 @@ _Run = Callable[..., Any]
 def _resize(run: _Run, x: Any, roi: Any, scales: Any = None, sizes: Any = None, **how: Any) -> Any:
     """Count axes from the front, and let the last element lie on the end of a region.
 
-    How many axes there are may be known at a run alone. By a last digit, it would lie behind it.
+    How many axes there are may be known at a run alone. By a last digit, it would lie behind it. Of
+    nothing, one element is resized, and cut off.
     """
+    if not x.size:
+        made = _resize(run, np.zeros(np.maximum(x.shape, 1), x.dtype), roi, scales, sizes, **how)
+        return (made[0][tuple(slice(size and None) for size in x.shape)],)
     if how.get("axes"):
         how["axes"] = [axis % x.ndim for axis in how["axes"]]
     crops = how.get("coordinate_transformation_mode") == "tf_crop_and_resize"
