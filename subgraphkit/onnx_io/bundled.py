@@ -131,10 +131,11 @@ class _Writing:
 
         Inference finds in the model what it found itself, and nothing that was computed after it.
         """
-        is_small = (constant.type.nbytes or 0) <= LARGEST_READ
+        size = constant.type.nbytes or 0
+        is_small = size <= LARGEST_READ
         stating = onnx.NodeProto(op_type="Constant", name=node.name, output=node.output)
         value = stating.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
-        is_inside = is_small and node.op_type in EVALUATED
+        is_inside = is_small and (node.op_type in EVALUATED or not size)
         made = tensor_of(constant) if is_inside else self._apart(constant, is_small=is_small)
         value.t.CopyFrom(made)
         return stating

@@ -52,10 +52,10 @@ lists (float[2, 3] x) => (seq(float[2, 3]) s, float[2, 3] y)
 }
 """
 STATED = """
-stated (float[2] x) => (float[2] y, float[2] k)
+stated (float[2] x) => (float[2] y, float[2] k) <float[0] none = {}>
 {
   k = Constant<value = float[2] {3, 4}>()
-  y = Add(x, k)
+  a = Add(x, k) n = Selu(none) y = Concat<axis = 0>(a, n)
 }
 """
 COUNTED = """
