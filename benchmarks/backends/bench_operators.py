@@ -184,6 +184,10 @@ def _logarithm() -> tuple[Any, Feeds]:
     return _repeated("Softplus({0})", 3, _numbers(1, 64, 56, 56))
 
 
+def _exponential() -> tuple[Any, Feeds]:
+    return _repeated("Selu({0})", 3, _numbers(1, 64, 56, 56))
+
+
 def _columns() -> tuple[Any, Feeds]:
     return _repeated("Softmax<axis=1>({0})", 3, _numbers(1, 21, 112, 112))
 
@@ -232,6 +236,7 @@ MODELS: Final = {
     "slope": _slope,
     "volume": _volume,
     "logarithm": _logarithm,
+    "exponential": _exponential,
     "columns": _columns,
     "cubic": _cubic,
     "movement": _movement,

@@ -261,6 +261,7 @@ _BY_OPERATIONS: Final = {
     "Resize": "cubic",
     **dict.fromkeys(("Softmax", "LogSoftmax"), "columns"),
     **dict.fromkeys(("Mish", "Softplus"), "logarithm"),
+    **dict.fromkeys(("Celu", "Elu", "Selu"), "exponential"),
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), "steps"),
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
 }
