@@ -24,11 +24,14 @@ def resize_problem(node: Node) -> str:
     if node.attribute("nearest_mode") == "round_prefer_ceil":
         return "round_prefer_ceil, for which OpenVINO takes halves for a little less"
     aligned = node.attribute("coordinate_transformation_mode", "half_pixel") == "align_corners"
-    scales = node.constant(_SCALES) if len(node.inputs) > _SCALES else None
-    by_scales = len(node.inputs) > _SCALES and node.inputs[_SCALES]
-    if aligned and by_scales and (scales is None or (scales % 1).any()):
+    scales = node.attribute("scales", node.constant(_SCALES if len(node.inputs) > _SCALES else 1))
+    if aligned and any(node.inputs[2:3]) and (scales is None or (scales % 1).any()):
         return "align_corners by scales that are no whole numbers, which OpenVINO rounds otherwise"
-    return ""
+    shape = node.shape(0) or ()
+    sizes = [shape[axis] for axis in node.attribute("axes", range(len(shape)))]
+    pairs = zip(sizes, () if scales is None else scales, strict=False)
+    keeps = any(s > 1 != n and (n if isinstance(n, int) else 2) * (s - 1) < 1 for n, s in pairs)
+    return "a scale by which an axis may keep its size, and OpenVINO all in it" if keeps else ""
 
 
 def _keeps_first_axis(node: Node) -> bool:
