@@ -120,6 +120,9 @@ def _operator(node: Node) -> Refusal | None:
         if is_fixed(node) or node.dtype(0) not in {DataType.INT64, DataType.UINT64}:
             return None
         return Refusal("shape", "may be of nothing, which OpenVINO begins at an end of 32 bits")
+    before = node.producer(0) if node.op_type == "ReduceMax" and is_fixed(node) else None
+    if before is not None and before.op_type == "Relu":  # nothing of that is below 0
+        return None
     if (otherwise := _OUT_OF_LINE.get(node.qualified_op_type)) is not None:
         return Refusal("op_unsupported", f"OpenVINO {otherwise}")
     maker = RegionFallback.emptied_by(node) if node.op_type in MADE_UP else None
