@@ -114,10 +114,8 @@ class OpenVINOBackend(sk.Backend[Options]):
         except Exception as error:  # noqa: BLE001 (whatever is wrong, a probe tells it)
             problem = f"OpenVINO cannot be used: {library.words(error)}"
             return _unusable(problem, "pip install --force-reinstall openvino", versions)
-        shorter = tuple(word for name, word in _SHORTER.items() if name in able)
-        return sk.ProbeResult(
-            available=True, devices=devices, versions=versions, precisions=shorter
-        )
+        short = tuple(word for name, word in _SHORTER.items() if name in able)
+        return sk.ProbeResult(available=True, devices=devices, versions=versions, precisions=short)
 
     @classmethod
     def conformance(cls, suite: Conformance) -> None:

@@ -155,12 +155,10 @@ def schema_of(op_type: str) -> OpSchema:
         inputs = [*inputs, rest]
     outputs = [formal(f"o{place}", letter) for place, (letter, _) in enumerate(form.outputs)]
     letters = dict.fromkeys(letter for letter, _ in (*form.inputs, *form.outputs))
-    constraints = [(letter, _dense(_TYPES[letter]), "") for letter in letters]
+    kinds = [(letter, _dense(_TYPES[letter]), "") for letter in letters]
     if form.is_variadic:
-        constraints.append(("R", _dense(("float", *_BYTES)), ""))
-    return OpSchema(
-        op_type, MICROSOFT, 1, inputs=inputs, outputs=outputs, type_constraints=constraints
-    )
+        kinds.append(("R", _dense(("float", *_BYTES)), ""))
+    return OpSchema(op_type, MICROSOFT, 1, inputs=inputs, outputs=outputs, type_constraints=kinds)
 
 
 def _dense(names: tuple[str, ...]) -> list[str]:
