@@ -148,11 +148,9 @@ def _import_model(data: bytes) -> bytes:
         node.name = f"node {place}"
     left_out = [one for one in graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL]
     inputs = len(graph.input)
-    for tensor in left_out:
-        graph.initializer.remove(tensor)
-        graph.input.append(
-            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-        )
+    for one in left_out:
+        graph.initializer.remove(one)
+        graph.input.append(onnx.helper.make_tensor_value_info(one.name, one.data_type, one.dims))
     info = onnx_importer.ModelInfo(model)
     context = ir.Context()
     module = info.create_module(context=context).operation

@@ -193,9 +193,8 @@ def logical_tensor(
 def size_of(library: DnnlLibrary, logical: symbols.LogicalTensor) -> int:
     """Return how many bytes a tensor of a known layout takes."""
     size = ctypes.c_size_t()
-    library.call(
-        "dnnl_graph_logical_tensor_get_mem_size", ctypes.byref(logical), ctypes.byref(size)
-    )
+    ends = ctypes.byref(logical), ctypes.byref(size)
+    library.call("dnnl_graph_logical_tensor_get_mem_size", *ends)
     return size.value
 
 

@@ -128,9 +128,9 @@ class FusedKernels:
 def _is_fused_well(chain: Sequence[DraftOperation]) -> bool:
     """Say whether there is more than the reference kernel, of an operation that is not asked about.
 
-    A convolution takes one sum with a tensor of its size, and other operands only if they are
-    broadcast; a transposed one takes nothing, or most of them leave it to the reference kernel. A
-    function of one element takes no operand behind it, but for x * sigmoid(x).
+    A convolution takes one sum with a tensor of its size. It takes other operands only if they are
+    broadcast. A transposed one takes nothing: most of them would leave it to the reference kernel.
+    A function of one element takes no operand behind it, but for x * sigmoid(x).
     """
     if chain[0].kind == "conv_transpose":
         return len(chain) == 1

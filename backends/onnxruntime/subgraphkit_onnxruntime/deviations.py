@@ -45,9 +45,8 @@ def cuts_products_off() -> bool:
         '<ir_version: 8, opset_import: ["" : 17]> g (uint8[4, 64] x, int8[64, 16] w) '
         "=> (int32[4, 16] y) { y = MatMulInteger(x, w) }"
     )
-    session = onnxruntime().InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    written, providers = model.SerializeToString(), ["CPUExecutionProvider"]
+    session = onnxruntime().InferenceSession(written, providers=providers)
     x, w = np.full((4, 64), 255, np.uint8), np.full((64, 16), 127, np.int8)
     return bool((session.run(None, {"x": x, "w": w})[0] != 64 * 255 * 127).any())
 
@@ -97,7 +96,7 @@ _FILLED: Final = 12
 _SUMS: Final = ("L1", "Mean", "Prod", "Sum", "SumSquare")
 _WHOLE: Final = ("Einsum", "Pow", *map("Reduce{}".format, _SUMS))
 _EMPTY: Final = ("GlobalLpPool", "LRN", *map("{}Normalization".format, ("Group", "Layer", "RMS")))
-_SCALED: Final = frozenset({"Affine", "ScaledTanh", "ThresholdedRelu"})
+_SCALED: Final = frozenset({"affine", "scaledtanh", "thresholdedrelu"})
 
 
 def _attention(node: Node) -> str:
@@ -261,9 +260,11 @@ def _loop(node: Node) -> str:
 
 
 def _recurrent(node: Node) -> str:
-    scaled = _SCALED.intersection(node.attribute("activations", ()))
-    if scaled and not node.attribute("activation_alpha", ()):
-        return f"{min(scaled)} without a stated alpha, for which it takes 0"
+    named = [name.lower() for name in node.attribute("activations", ())]
+    scaled = [name for name in named if name in _SCALED]
+    stated = [len(node.attribute(f"activation_{name}", ())) for name in ("alpha", "beta")]
+    if len(scaled) > stated[0] or len(scaled) - scaled.count("thresholdedrelu") > stated[1]:
+        return f"{scaled[0]} without a stated alpha or beta, for which it takes 0"
     is_double = node.dtype() is DataType.DOUBLE and node.op_type != "RNN"
     return "double precision is not computed, and a run fails" if is_double else ""
 

@@ -80,8 +80,8 @@ class Guard:
 def _reaches(subgraph: Subgraph, fragile: Collection[int], bare: Iterable[int]) -> bool:
     """Follow what may be empty, and numbers that come of its sizes, to what must not be.
 
-    What is put together has elements if one part has, a sum of sizes is 0 if both are, and a
-    Reshape makes as many as it reads.
+    What is put together has elements if one part has. A sum of sizes is 0 if both are. A Reshape
+    makes as many as it reads.
     """
     empty, zero, sizes = {subgraph.inputs[place] for place in bare}, set[str](), set[str]()
     for node in subgraph.members:

@@ -8,14 +8,14 @@ import numpy as np
 
 from subgraphkit_openvino import library
 from subgraphkit_openvino.folding import compute_stored
-from subgraphkit_openvino.kernels import QUICKER, grows, is_convolved, operations
+from subgraphkit_openvino.kernels import QUICKER, grows, operations
 
 _LEVELS: Final = 256
 _MASK: Final = 3
 _IMAGES: Final = 4
 _JOINED: Final = {"Add", "PRelu", "Subtract"}
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
-_RISING: Final = {"Convolution", "GroupConvolution", "Relu"}
+_RISING: Final = {"Convolution", "GroupConvolution", "MaxPool", "Relu", "Result"}
 _PARTING: Final = {"Slice", "Split", "VariadicSplit"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
@@ -242,13 +242,14 @@ def hold_apart(model: Any) -> None:
 
 
 def choose_first(model: Any) -> None:
-    """Take the largest under windows before anything is computed of it.
+    """Keep what reads a MaxPool behind it.
 
-    OpenVINO (2026.4) computes it of all, with the convolution before: wrong but for what rises.
+    OpenVINO (2026.4) computes such a function of all, with the convolution before the pool. That is
+    wrong but for functions that rise.
     """
     for op in operations(model):
-        is_largest = op.get_type_name() == "MaxPool" and is_convolved(op.input_value(0))
-        if is_largest and not {one.get_type_name() for one in _readers(op)} <= _RISING:
+        readers = {one.get_type_name() for one in _readers(op)}
+        if op.get_type_name() == "MaxPool" and not readers <= _RISING:
             _part(op.inputs())
 
 

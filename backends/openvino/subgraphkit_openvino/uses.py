@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from subgraphkit.ir import BoundGraph, Node
+from subgraphkit.ir import BoundGraph, Node, body_graphs
 from subgraphkit.types import DataType
 from subgraphkit_openvino.geometry import far_window, other_steps, padded_point
 
@@ -40,6 +40,8 @@ def is_stored_otherwise(nodes: Iterable[Node]) -> bool:
         return [one.op_type for place in range(2) if (one := node.producer(place))]
 
     for node in nodes:
+        if any(is_stored_otherwise(body.nodes) for body in body_graphs(node)):
+            return True
         is_one_way = node.op_type in _RECURRENT and node.attribute("direction", "") != _BOTH_WAYS
         if is_one_way and 1 not in (node.shape(0) or ())[:2]:
             return True

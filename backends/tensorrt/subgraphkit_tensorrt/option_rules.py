@@ -193,6 +193,5 @@ def foreign_option(name: str, value: Any) -> str:
         return f"{_TOOLS[tool]}'s {name} is {ours} here."
     if not name.startswith("trt_"):
         return ""
-    return (
-        f"No option here does what {name} of ONNX Runtime does{did_you_mean(name, list(theirs))}."
-    )
+    hint = did_you_mean(name, list(theirs))
+    return f"No option here does what {name} of ONNX Runtime does{hint}."

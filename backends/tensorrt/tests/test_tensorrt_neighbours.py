@@ -15,7 +15,6 @@ from subgraphkit.backend import Traits
 from subgraphkit.errors import InputError
 from subgraphkit.types import DataType, TensorType
 from subgraphkit_onnxruntime import OnnxRuntimeBackend, library, operator, settings, tensors
-from subgraphkit_onnxruntime import backend as ort_backend
 from subgraphkit_onnxruntime.backend_options import Options
 from subgraphkit_onnxruntime.tensors import as_ort_value
 from subgraphkit_tensorrt.backend import _neighbour
@@ -38,7 +37,7 @@ def _right(x):
 def near(double, monkeypatch):
     """Put ONNX Runtime with a CUDA provider on the double's device; Sin is left to it."""
     made = OnnxRuntimeDouble(double)
-    for module in (library, operator, settings, tensors, ort_backend):
+    for module in (library, operator, settings, tensors):
         monkeypatch.setattr(module, "onnxruntime", lambda: made)
     monkeypatch.setattr(double_road, "_NEVER", {"Sin"})
     return made

@@ -56,8 +56,8 @@ def deform(site: Site) -> Made:
         read = _read(images, places, _linear, partial(_zeros, 0))
         if mask is not None:
             read = read * mask.reshape(many, 1, taps.shape[1], *out)
-        columns = read.reshape(len(x), windows.groups, w[:1].size, prod(out))
-        y = w.reshape(windows.groups, len(w) // windows.groups, w[:1].size) @ columns
+        columns = read.reshape(len(x), windows.groups, prod(w.shape[1:]), prod(out))
+        y = w.reshape(windows.groups, len(w) // windows.groups, prod(w.shape[1:])) @ columns
         y = y.reshape(len(x), len(w), *out)
         return (y if bias is None else y + bias.reshape(-1, *[1] * rank)).astype(x.dtype)
 
@@ -138,5 +138,9 @@ def _reflected(edge: float, places: Array, size: int) -> _Found:
     return _border(edge, np.minimum(beyond, 2 * span - beyond) - edge, size)
 
 
-_NEAR = {"nearest": lambda places: [(np.rint(places), 1)], "linear": _linear, "cubic": _cubic}
+_NEAR = {
+    "nearest": lambda places: [(np.rint(places), np.True_)],
+    "linear": _linear,
+    "cubic": _cubic,
+}
 _INSIDE = {"zeros": _zeros, "border": _border, "reflection": _reflected}

@@ -236,6 +236,7 @@ SPREADING: Final[Mapping[str, Sizer]] = {
     "ConvTranspose": _transpose_shape,
     "Einsum": _einsum,
     "Gather": _gather,
+    "GridSample": lambda _, values: (*values[0].shape[:2], *values[1].shape[1:-1]),
     "GatherND": _gather_nd,
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm", "MatMul"), _product),
     **dict.fromkeys(("MatMulInteger", "MatMulIntegerToFloat"), _product),

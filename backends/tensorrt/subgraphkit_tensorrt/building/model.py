@@ -87,9 +87,7 @@ def prepare_model(subgraph: Subgraph, options: Options) -> PreparedModel:
         _narrow(proto.graph, name)
     names = rename(proto, subgraph)
     ours = {theirs: name for name, theirs in names.values.items()}
-    return PreparedModel(
-        proto, {ours[name]: array for name, array in weights.items()}, names, account
-    )
+    return PreparedModel(proto, {ours[name]: one for name, one in weights.items()}, names, account)
 
 
 def half_border(subgraph: Subgraph, options: Options) -> list[str]:

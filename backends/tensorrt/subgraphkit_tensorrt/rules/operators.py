@@ -139,9 +139,7 @@ _MISSING: Final = RANDOM | _words(
     "SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit SwiGLU "
     "TfIdfVectorizer Unique"
 )
-_MISSING_IN: Final = {
-    "tensorrt_rtx": _words("Attention DeformConv NonMaxSuppression NonZero RoiAlign")
-}
+_LACKS: Final = {"tensorrt_rtx": _words("Attention DeformConv NonMaxSuppression NonZero RoiAlign")}
 """By flavour: plugins it lacks, and operators that its builder has no kernel for, or few."""
 
 
@@ -162,7 +160,7 @@ class OperatorTable:
 @cache
 def operator_table(generation: tuple[int, ...], flavour: str) -> OperatorTable:
     """Return the table for a release."""
-    missing = _MISSING | _MISSING_IN.get(flavour, frozenset())
+    missing = _MISSING | _LACKS.get(flavour, frozenset())
     known = {name: row for name, row in _OPERATORS.items() if name not in missing}
     dated = {name: row.since for name, row in known.items() if row.since}
     newer = {name: since for name, since in dated.items() if generation < release_of(since)}

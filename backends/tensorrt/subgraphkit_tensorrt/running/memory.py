@@ -118,9 +118,7 @@ class DeviceMemory:
         if self._pool:
             self._joining_stream = self._cuda.create_stream()
             """Waits for the streams of blocks that were used on several."""
-            end = weakref.finalize(
-                self, _destroy_pool, self._cuda, self._pool, self._joining_stream
-            )
+            end = weakref.finalize(self, _end_pool, self._cuda, self._pool, self._joining_stream)
             end.atexit = False
 
     def _allocate(self, size: int, stream: int) -> int:
@@ -143,7 +141,7 @@ class DeviceMemory:
         )
 
 
-def _destroy_pool(cuda: Cuda, pool: int, stream: int) -> None:
+def _end_pool(cuda: Cuda, pool: int, stream: int) -> None:
     with suppress(ExecutionError):
         cuda.destroy_stream(stream)
         cuda.destroy_pool(pool)
