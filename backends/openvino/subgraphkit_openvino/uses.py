@@ -30,10 +30,9 @@ def turned_products(graph: BoundGraph) -> set[int]:
 
 
 def is_stored_otherwise(nodes: Iterable[Node]) -> bool:
-    """Say whether OpenVINO (2026.4) forgets in an exported engine how it computes nodes.
+    """Say whether OpenVINO (2026.4) forgets how it computes nodes, once their engine is exported.
 
-    Of halves that are turned by angles of their own, it forgets how many cosines there are; of a
-    recurrent network in one direction, which of two axes are the steps.
+    It forgets the number of cosines of rotary halves, and which axis of a recurrence is the steps.
     """
 
     def makers(node: Node) -> list[str]:
@@ -45,10 +44,9 @@ def is_stored_otherwise(nodes: Iterable[Node]) -> bool:
         is_one_way = node.op_type in _RECURRENT and node.attribute("direction", "") != _BOTH_WAYS
         if is_one_way and 1 not in (node.shape(0) or ())[:2]:
             return True
-        if node.op_type == "Concat" and makers(node) == ["Sub", "Add"]:
-            first = node.producer(0)
-            if first is not None and makers(first) == ["Mul", "Mul"]:
-                return True
+        joins = node.op_type == "Concat" and makers(node) == ["Sub", "Add"]
+        if joins and (first := node.producer(0)) and makers(first) == ["Mul", "Mul"]:
+            return True
     return False
 
 
