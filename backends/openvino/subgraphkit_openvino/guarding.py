@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from subgraphkit.backend import RegionFallback, SubgraphOperator
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.ir import Node, Subgraph, body_graphs
 
 Fallback = Callable[[Subgraph], SubgraphOperator]
 """Compiles a region on another backend."""
@@ -107,8 +107,12 @@ def _reaches(subgraph: Subgraph, fragile: Collection[int], bare: Iterable[int]) 
 def _may_copy(node: Node) -> bool:
     """Say whether a computed size of a Reshape may be 0, so that another is copied.
 
-    OpenVINO (2026.4) lets sizes cancel out for another size, as if none were 0.
+    OpenVINO (2026.4) lets sizes cancel out for another size, as if none were 0. Of an If, say
+    whether a branch holds such a Reshape, or an operator that must be fed something.
     """
+    if node.bodies:
+        inner = (one for body in body_graphs(node) for one in body.nodes)
+        return any(one.op_type in _OF_SOMETHING or _may_copy(one) for one in inner)
     if node.op_type != "Reshape" or node.is_constant(1):
         return False
     shapes = node.graph.shape(node.outputs[0]) or (), node.shape(0) or ()

@@ -83,9 +83,8 @@ def turn_channels(model: Any) -> None:
         if is_slow and 1 not in space:  # with such an axis, OpenVINO mixes elements up
             last = ops.transpose(value, ops.constant([0, *range(2, len(shape)), 1]))
             rows = shaped(last, ops.constant([batch, prod(space), channels]))
-            first = shaped(
-                ops.transpose(rows, ops.constant([0, 2, 1])), ops.constant([*shape.to_shape()])
-            )
+            turned = ops.transpose(rows, ops.constant([0, 2, 1]))
+            first = shaped(turned, ops.constant([*shape.to_shape()]))
             op.input(0).replace_source_output(first.output(0))
 
 

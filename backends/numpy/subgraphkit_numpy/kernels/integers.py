@@ -167,9 +167,8 @@ def q_attention(site: Site) -> Made:
     def compute(*given: Any) -> Any:
         x, w, bias, x_scale, w_scale, mask, x_zero, w_zero, past = pad_values(given, 9)
         total = _product(x, x_zero, factor(w, w_zero))
-        return attend_projected(
-            site, _scale_total(total, x_scale, w_scale, bias), bias.dtype, mask, past
-        )
+        scaled = _scale_total(total, x_scale, w_scale, bias)
+        return attend_projected(site, scaled, bias.dtype, mask, past)
 
     return Kernel(compute, shares=True)
 
