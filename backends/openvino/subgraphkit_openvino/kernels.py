@@ -14,7 +14,7 @@ _KEEPING: Final = frozenset(
     {"Clamp", "Elu", "Gelu", "HSigmoid", "HSwish", "Interpolate", "Mish", "PRelu", "Relu"}
     | {"Sigmoid", "Swish"}
 )
-"""Operations that leave the order of its axes in memory."""
+"""Operations that leave the order of axes in memory as it is."""
 
 _TURNED: Final = range(16, 65)
 """Channels that OpenVINO brings from the last axis to the second by a loop of its own."""
@@ -38,8 +38,8 @@ def compute_selu_by_elu(model: Any) -> None:
     """Scale what Elu returns: it has a compiled kernel, Selu the one of reference."""
     ops = library.runtime().opset13
     for op in operations(model):
-        kind = op.get_output_element_type(0).get_type_name()
-        if op.get_type_name() == "Selu" and kind != "bf16":  # of which Python reads other numbers
+        is_selu = op.get_type_name() == "Selu"  # Python reads other numbers of bfloat16
+        if is_selu and op.get_output_element_type(0).get_type_name() != "bf16":
             value, alpha, scale = op.input_values()
             grown = ops.elu(value, float(alpha.get_node().get_data()))
             op.output(0).replace(ops.multiply(grown, scale).output(0))

@@ -128,8 +128,8 @@ def end_where_it_begins(model: Any) -> None:
     """Let a Range to behind where it begins make nothing; OpenVINO (2026.4) goes on from there."""
     ops = library.runtime().opset13
     for op in operations(model):
-        kinds = {port.get_element_type() for port in op.inputs()}
-        if op.get_type_name() == "Range" and len(kinds) == 1:  # else it is the importer's own
+        is_range = op.get_type_name() == "Range"  # of several types, it is the importer's own
+        if is_range and len({port.get_element_type() for port in op.inputs()}) == 1:
             start, end, step = op.input_values()
             ends = ops.minimum(end, start), ops.maximum(end, start)
             falls = ops.less(step, ops.convert_like(ops.constant(0), step))
@@ -248,8 +248,8 @@ def choose_first(model: Any) -> None:
     wrong but for functions that rise.
     """
     for op in operations(model):
-        readers = {one.get_type_name() for one in _readers(op)}
-        if op.get_type_name() == "MaxPool" and not readers <= _RISING:
+        is_pool = op.get_type_name() == "MaxPool"
+        if is_pool and not {one.get_type_name() for one in _readers(op)} <= _RISING:
             _part(op.inputs())
 
 
@@ -333,8 +333,8 @@ def _open_rank(value: Any) -> int:
 def keep_above_nothing(model: Any) -> None:
     """Turn what OpenVINO's SoftPlus makes below 0, of which NaN may come; Tanh is joined to it."""
     for op in operations(model):
-        readers = {it.get_type_name() for it in _readers(op)}
-        if op.get_type_name() == "SoftPlus" and readers != {"Tanh"}:
+        is_soft = op.get_type_name() == "SoftPlus"
+        if is_soft and {it.get_type_name() for it in _readers(op)} != {"Tanh"}:
             ends = op.output(0).get_target_inputs()
             above = library.runtime().opset13.absolute(op).output(0)
             for end in ends:

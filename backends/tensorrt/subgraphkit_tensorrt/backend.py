@@ -58,8 +58,8 @@ class TensorRTBackend(sk.Backend[Options]):
 
     def properties(self) -> Sequence[sk.SubgraphProperty]:
         """Return a property that takes what the parser takes, and one that looks again."""
-        from subgraphkit_tensorrt.claiming.filters import Filters  # noqa: PLC0415 (same)
-        from subgraphkit_tensorrt.claiming.property import RetryPass, TensorRTProperty  # noqa: PLC0415 (same)
+        from subgraphkit_tensorrt.claiming.filters import Filters  # noqa: PLC0415 (no probe needs it)
+        from subgraphkit_tensorrt.claiming.property import RetryPass, TensorRTProperty  # noqa: PLC0415 (no probe needs it)
 
         filters = Filters(self.library, self.option_values, self.fingerprint())
         return TensorRTProperty(filters), RetryPass(filters)
@@ -91,7 +91,7 @@ class TensorRTBackend(sk.Backend[Options]):
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
         """Declare the GPU checklist."""
-        from subgraphkit_tensorrt.selftest.checklist import checks  # noqa: PLC0415 (same)
+        from subgraphkit_tensorrt.selftest.checklist import checks  # noqa: PLC0415 (no probe needs it)
 
         suite.selftest(checks())
 
@@ -105,7 +105,7 @@ class TensorRTBackend(sk.Backend[Options]):
 
         Engines of TensorRT for RTX fit every GPU of RTX, so no device is named.
         """
-        from subgraphkit_tensorrt.lowering import identity  # noqa: PLC0415 (same)
+        from subgraphkit_tensorrt.lowering import identity  # noqa: PLC0415 (no probe needs it)
 
         capabilities = self.library.capabilities
         parts = [capabilities.flavour, capabilities.version, self._target()]
@@ -114,7 +114,7 @@ class TensorRTBackend(sk.Backend[Options]):
 
     def accepts(self, made: EngineOrigin, here: EngineOrigin) -> Answer:
         """Say whether engines of a bundle fit here; see ``fit``."""
-        from subgraphkit_tensorrt.building.plan import engine_fits  # noqa: PLC0415 (same)
+        from subgraphkit_tensorrt.building.plan import engine_fits  # noqa: PLC0415 (no probe needs it)
 
         return engine_fits(made, here)
 
@@ -127,8 +127,8 @@ class TensorRTBackend(sk.Backend[Options]):
             CompileError: It is damaged, or was made by another version or for another device.
             OptionError: A library of plugins cannot be loaded (SGK167).
         """
-        from subgraphkit_tensorrt.claiming.filters import load_plugins  # noqa: PLC0415 (same)
-        from subgraphkit_tensorrt.running.regions import restore  # noqa: PLC0415 (same)
+        from subgraphkit_tensorrt.claiming.filters import load_plugins  # noqa: PLC0415 (no probe needs it)
+        from subgraphkit_tensorrt.running.regions import restore  # noqa: PLC0415 (no probe needs it)
 
         # When a bundle is opened, nobody has looked at the graph before.
         load_plugins(self.library, self.option_values.plugin_libraries)
