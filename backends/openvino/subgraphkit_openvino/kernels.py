@@ -3,12 +3,12 @@
 What they gain was measured with OpenVINO 2026.4: with AVX-512, and with AVX2 alone.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from math import gcd, prod
 from typing import Any, Final
 
 from subgraphkit_openvino import library
+from subgraphkit_openvino.walks import follows, operations
 
 _KEEPING: Final = frozenset(
     {"Clamp", "Elu", "Gelu", "HSigmoid", "HSwish", "Interpolate", "Mish", "PRelu", "Relu"}
@@ -23,15 +23,6 @@ _PERIOD: Final = 1 << 10
 """Elements after which places share a set of the first cache."""
 _CROWD: Final = 1 << 14
 """Places times period from which on that loop takes 3 to 12 times as long as two transpositions."""
-
-
-def operations(model: Any) -> Iterator[Any]:
-    """Go through the operations of a model and of the branches in it."""
-    for op in model.get_ops():
-        yield op
-        if op.get_type_name() == "If":
-            for branch in range(2):
-                yield from operations(op.get_function(branch))
 
 
 def compute_selu_by_elu(model: Any) -> None:
@@ -76,7 +67,7 @@ def turn_channels(model: Any) -> None:
             continue
         value = op.input_value(0)
         shape = value.get_partial_shape()
-        if shape.is_dynamic or len(shape) < 4 or not _is_convolved(value):  # noqa: PLR2004 (of rows, both transpositions would be left out)
+        if shape.is_dynamic or len(shape) < 4 or not follows(value, ("Convolution",), _KEEPING):  # noqa: PLR2004 (of rows, both transpositions would be left out)
             continue
         batch, channels, *space = shape.to_shape()
         is_slow = channels in _TURNED and channels * gcd(prod(space), _PERIOD) >= _CROWD
@@ -86,30 +77,6 @@ def turn_channels(model: Any) -> None:
             turned = ops.transpose(rows, ops.constant([0, 2, 1]))
             first = shaped(turned, ops.constant([*shape.to_shape()]))
             op.input(0).replace_source_output(first.output(0))
-
-
-def grows(op: Any, end: Any) -> bool:
-    """Say whether what is computed is repeated, or gets further axes, because of a stored value."""
-    nodes = [value.get_node().get_type_name() for value in op.input_values()]
-    read, made = end.get_partial_shape(), op.get_output_partial_shape(0)
-    if nodes[end.get_index()] == "Constant" or "Constant" not in nodes or made.rank.is_dynamic:
-        return False
-    pairs = zip([*read][::-1], [*made][::-1], strict=False)
-    return len(read) < len(made) or any(old == 1 and new != 1 for old, new in pairs)
-
-
-def _is_convolved(value: Any) -> bool:
-    """Say whether a value is a convolution's, resized or changed element by element at most."""
-    op = value.get_node()
-    while "Convolution" not in (name := op.get_type_name()):
-        if name not in _KEEPING and "auto_broadcast" not in op.get_attributes():
-            return False
-        shape, resizes = op.get_output_partial_shape(0), name == "Interpolate"
-        read = [one for one in op.input_values() if resizes or one.get_partial_shape() == shape]
-        if not read:
-            return False
-        op = read[0].get_node()
-    return True
 
 
 QUICKER: Final = (compute_selu_by_elu, widen_rows, turn_channels)

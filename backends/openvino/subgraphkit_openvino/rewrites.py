@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_openvino import library
+from subgraphkit_openvino import library, walks
 from subgraphkit_openvino.folding import compute_stored
-from subgraphkit_openvino.kernels import QUICKER, grows, operations
+from subgraphkit_openvino.kernels import QUICKER
 
 _LEVELS: Final = 256
 _MASK: Final = 3
@@ -16,8 +16,8 @@ _IMAGES: Final = 4
 _JOINED: Final = {"Add", "PRelu", "Subtract"}
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _RISING: Final = {"Convolution", "GroupConvolution", "MaxPool", "Relu", "Result"}
-_PARTING: Final = {"Slice", "Split", "VariadicSplit"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
+_SUMS: Final = {"MatMul", "ReduceMean"}
 
 
 def round_before_limits(model: Any) -> None:
@@ -27,7 +27,7 @@ def round_before_limits(model: Any) -> None:
     is no longer halfway, or goes to the other step. Kernels of eight bits stay what they are.
     """
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         step = _step(op) if op.get_type_name() == "FakeQuantize" else None
         if step is not None:
             scale = ops.constant(step)
@@ -44,7 +44,7 @@ def _step(op: Any) -> Any:
     stored = all(one.get_type_name() == "Constant" for one in ends)
     if not stored or op.get_attributes()["levels"] != _LEVELS:
         return None
-    low, high, first, last = (np.asarray(one.get_data(), np.float64) for one in ends)
+    low, high, first, last = (np.float64(one.get_data(dtype=np.float32)) for one in ends)
     if not (last - first == _LEVELS - 1).all():
         return None
     near = ((high - low) / (_LEVELS - 1)).astype(np.float32)
@@ -62,11 +62,11 @@ def subtract_whole_numbers(model: Any) -> None:
     added behind.
     """
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         if op.get_type_name() != "Subtract":
             continue
-        wide, scaled = [op.input_value(place).get_node() for place in range(2)], _readers(op)
-        read = {one.get_type_name() for multiplied in scaled for one in _readers(multiplied)}
+        wide, scaled = [op.input_value(place).get_node() for place in range(2)], walks.readers(op)
+        read = {one.get_type_name() for multiplied in scaled for one in walks.readers(multiplied)}
         if (
             {one.get_type_name() for one in wide} != {"Convert"}
             or {one.get_type_name() for one in scaled} != {"Multiply"}
@@ -93,14 +93,10 @@ def drop_idle_conversions(model: Any) -> None:
 
     Of a result's size OpenVINO keeps the last, and of its place: it writes to what was fed before.
     """
-    for op in operations(model):
+    for op in walks.operations(model):
         is_conversion = op.get_type_name() in {"Convert", "ConvertLike"}
         if is_conversion and op.get_input_element_type(0) == op.get_output_element_type(0):
             op.output(0).replace(op.input_value(0))
-
-
-def _readers(op: Any) -> list[Any]:
-    return [target.get_node() for port in op.outputs() for target in port.get_target_inputs()]
 
 
 def keep_places_inside(model: Any) -> None:
@@ -109,7 +105,7 @@ def keep_places_inside(model: Any) -> None:
     Indices out of range are an error in ONNX; of these, the nearest element is taken.
     """
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         if op.get_type_name() != "GatherND" or op.input(0).get_partial_shape().is_static:
             continue
         data, places = op.input_value(0), op.input_value(1)
@@ -127,7 +123,7 @@ def keep_places_inside(model: Any) -> None:
 def end_where_it_begins(model: Any) -> None:
     """Let a Range to behind where it begins make nothing; OpenVINO (2026.4) goes on from there."""
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         is_range = op.get_type_name() == "Range"  # of several types, it is the importer's own
         if is_range and len({port.get_element_type() for port in op.inputs()}) == 1:
             start, end, step = op.input_values()
@@ -139,7 +135,7 @@ def end_where_it_begins(model: Any) -> None:
 def cover_other_axes(model: Any) -> None:
     """Cut what GatherElements reads down to its indices, of which other axes may be shorter."""
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         if op.get_type_name() != "GatherElements":
             continue
         data, places = op.input_value(0), op.input_value(1)
@@ -162,7 +158,7 @@ def cover_other_axes(model: Any) -> None:
 def repeat_along_new_axes(model: Any) -> None:
     """Repeat what is known when running, as a spread along new axes; Tile reads elsewhere."""
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         counts = op.input_value(1) if op.get_type_name() == "Tile" else None
         if counts is None:
             continue
@@ -191,7 +187,7 @@ def _with_one_empty(shape: Any, rank: int) -> Any:
 def align_corners_by_sizes(model: Any) -> None:
     """Resize to sizes where corners are aligned: OpenVINO puts points by scales, ONNX by sizes."""
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         how = op.get_attributes() if op.get_type_name() == "Interpolate" else {}
         if (
             how.get("coordinate_transformation_mode") != "align_corners"
@@ -218,22 +214,22 @@ def hold_apart(model: Any) -> None:
     they are added up. Logarithms of 1 and an exponential: they do not overflow.
     """
     readers: dict[Any, list[Any]] = {}
-    for op in operations(model):
+    for op in walks.operations(model):
         name, ends, shape = op.get_type_name(), op.inputs(), op.get_output_partial_shape(0)
         if name.endswith("Sequence"):
-            readers.setdefault(_source(op), []).append(ends[0])
+            readers.setdefault(walks.source(op), []).append(ends[0])
         elif name == "Concat":
-            _part(_mixed_parts(op))
+            _part(walks.mixed_parts(op))
         elif name == "Transpose" and shape.is_static and shape == ends[0].get_partial_shape():
             is_of_heads = len(shape) == _IMAGES and shape[1] == shape[2]
             _part((ends[0], *op.output(0).get_target_inputs()) if is_of_heads else ())
         elif "auto_broadcast" in op.get_attributes():
             less = [end for end in ends if end.get_partial_shape().rank != shape.rank]
-            _part(end for end in less if _follows_product(end.get_source_output()))
-            grown = [it for it in ends if grows(op, it)]
+            _part(end for end in less if walks.follows(end.get_source_output(), _SUMS))
+            grown = [it for it in ends if walks.grows(op, it)]
             _part((*grown, *op.output(0).get_target_inputs()) if grown else ())
-            _part(end for end in ends if _is_scaled_away(op, end))
-        elif name == "Log" and {one.get_type_name() for one in _readers(op)} != {"Tanh"}:
+            _part(end for end in ends if walks.is_scaled_away(op, end))
+        elif name == "Log" and {one.get_type_name() for one in walks.readers(op)} != {"Tanh"}:
             maker = ends[0].get_source_output().get_node()
             makers = [value.get_node().get_type_name() for value in maker.input_values()]
             _part(ends if maker.get_type_name() == "Add" and "Exp" in makers else ())
@@ -247,21 +243,10 @@ def choose_first(model: Any) -> None:
     OpenVINO (2026.4) computes such a function of all, with the convolution before the pool. That is
     wrong but for functions that rise.
     """
-    for op in operations(model):
+    for op in walks.operations(model):
         is_pool = op.get_type_name() == "MaxPool"
-        if is_pool and not {one.get_type_name() for one in _readers(op)} <= _RISING:
+        if is_pool and not {one.get_type_name() for one in walks.readers(op)} <= _RISING:
             _part(op.inputs())
-
-
-def _is_scaled_away(op: Any, end: Any) -> bool:
-    """Say whether a value is divided by a stored 0, or times infinity."""
-    name, place = op.get_type_name(), end.get_index()
-    scales = name == "Multiply" or (name, place) == ("Divide", 0)
-    other = op.input_value(1 - place) if scales else end.get_source_output()
-    if other.get_node().get_type_name() != "Constant" or not other.get_element_type().is_real():
-        return False
-    factor = np.asarray(other.get_node().get_data(), np.float32)
-    return scales and not (factor.all() if name == "Divide" else np.isfinite(factor).all())
 
 
 def take_absolutes(model: Any) -> None:
@@ -271,23 +256,12 @@ def take_absolutes(model: Any) -> None:
     them out of whole numbers that it finds, wrongly, to be 0 or more.
     """
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         if op.get_type_name() == "Abs" and op.get_output_element_type(0).is_real():
             _part(op.inputs() if op.get_output_partial_shape(0).rank == 1 else ())
         elif op.get_type_name() == "Abs" and op.get_output_element_type(0).is_signed():
             value = op.input_value(0)
             op.output(0).replace(ops.maximum(value, ops.negative(value)).output(0))
-
-
-def _mixed_parts(op: Any) -> Sequence[Any]:
-    """Return what is put together if convolved parts of a value are, and not all in their order."""
-    makers = [value.get_node() for value in op.input_values()]
-    parts = [one.input_value(0) for one in makers if one.get_type_name() == "Convolution"]
-    if all(one.get_node().get_type_name() not in _PARTING for one in parts):
-        return ()
-    is_whole = len(parts) == len(makers) and parts == parts[0].get_node().outputs()
-    axis = op.get_attributes()["axis"] % len(op.get_output_partial_shape(0))
-    return () if is_whole and axis == 1 else op.inputs()
 
 
 def _part(ends: Iterable[Any]) -> None:
@@ -305,7 +279,7 @@ def mask_attention(model: Any) -> None:
     That the mask is 0 is not to be known before running, or it is left out again.
     """
     ops = library.runtime().opset13
-    for op in operations(model):
+    for op in walks.operations(model):
         name = op.get_type_name()
         if name not in {"ScaledDotProductAttention", "Softmax"}:
             continue
@@ -332,9 +306,9 @@ def _open_rank(value: Any) -> int:
 
 def keep_above_nothing(model: Any) -> None:
     """Turn what OpenVINO's SoftPlus makes below 0, of which NaN may come; Tanh is joined to it."""
-    for op in operations(model):
+    for op in walks.operations(model):
         is_soft = op.get_type_name() == "SoftPlus"
-        if is_soft and {it.get_type_name() for it in _readers(op)} != {"Tanh"}:
+        if is_soft and {it.get_type_name() for it in walks.readers(op)} != {"Tanh"}:
             ends = op.output(0).get_target_inputs()
             above = library.runtime().opset13.absolute(op).output(0)
             for end in ends:
@@ -347,7 +321,7 @@ def spread_channels(model: Any) -> None:
     Joined with the product, OpenVINO (2026.4) takes them for constants of the last axis.
     """
     ops = library.runtime().opset13
-    joined = [op for op in operations(model) if op.get_type_name() in _JOINED]
+    joined = [op for op in walks.operations(model) if op.get_type_name() in _JOINED]
     for op in joined:
         shape = op.get_output_partial_shape(0)
         if shape.rank.is_dynamic or len(shape) < _IMAGES or shape[-1].is_dynamic:
@@ -356,20 +330,9 @@ def spread_channels(model: Any) -> None:
             stored, before = value.get_node(), 1 - len(shape)
             sizes = [*stored.shape] if stored.get_type_name() == "Constant" else []
             is_of_channels = len(sizes) >= -before and sizes[before] > sizes[-1] == 1
-            if is_of_channels and _follows_product(op.input_value(1 - place)):
+            if is_of_channels and walks.follows(op.input_value(1 - place), _SUMS):
                 wide = ops.constant([*sizes[:-1], shape[-1].get_length()])
                 op.input(place).replace_source_output(ops.broadcast(value, wide).output(0))
-
-
-def _follows_product(value: Any) -> bool:
-    """Say whether a value is a product's or a mean, changed element by element at most."""
-    op = value.get_node()
-    while op.get_type_name() not in {"MatMul", "ReduceMean"}:
-        read = [one for one in op.input_values() if one.get_node().get_type_name() != "Constant"]
-        if len(read) != 1 or read[0].get_partial_shape() != op.get_output_partial_shape(0):
-            return False
-        op = read[0].get_node()
-    return True
 
 
 def hand_out_branches(model: Any) -> None:
@@ -380,14 +343,6 @@ def hand_out_branches(model: Any) -> None:
     result = library.runtime().opset13.result
     made = [out for op in model.get_ops() if op.get_type_name() == "If" for out in op.outputs()]
     model.add_results([result(out) for out in made if out.get_partial_shape().is_dynamic])
-
-
-def _source(op: Any) -> str:
-    """Return the name of what the first input of an operation is made of, back to the last one."""
-    maker = op.input_value(0).get_node()
-    while maker.get_input_size() and not maker.get_type_name().endswith("Sequence"):
-        maker = maker.input_value(0).get_node()
-    return str(maker.get_name())
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
