@@ -60,13 +60,11 @@ def write_small_model(path: Path) -> None:
 
 @contextlib.contextmanager
 def _example_folder() -> Iterator[None]:
-    """Work in an empty folder that holds ``model.onnx``, with a clean environment."""
+    """Work in an empty folder that holds ``model.onnx``, and leave the environment as it was."""
     before, variables = Path.cwd(), dict(os.environ)
     folder = Path(tempfile.mkdtemp(prefix="examples-"))
     try:
         write_small_model(folder / "model.onnx")
-        for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-            del os.environ[name]
         os.chdir(folder)
         yield
     finally:

@@ -1,8 +1,8 @@
 """The pytest plugin of this tree: options, fixed seeds, and a cache and a key of the tests' own.
 
 ``pyproject.toml`` has it loaded (``-p tests.suite``), because a conftest that pytest finds late can
-add no options. The cache holds for every test and for every process that a test starts; the user's
-is left alone.
+add no options. The cache holds for every test and for every process that a test starts, and no
+setting of the user's does. The user's cache is left alone.
 """
 
 import contextlib
@@ -30,6 +30,9 @@ LISTED = 20
 """How many of the slowest files are listed at the end of a run of more."""
 
 _FOLDER = tempfile.mkdtemp(prefix="own-cache-")
+for _name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
+    if not _name.endswith(("_LIBRARY", "_FLAVOUR")):  # these say where a library is
+        del os.environ[_name]
 os.environ["XDG_CACHE_HOME"] = os.path.join(_FOLDER, "cache")  # noqa: PTH118 (a string is needed)
 os.environ["XDG_STATE_HOME"] = os.path.join(_FOLDER, "state")  # noqa: PTH118 (a string is needed)
 

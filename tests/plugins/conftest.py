@@ -36,13 +36,10 @@ def run_program(plugin_site: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("working-directory")
 
     def run(program: str, **variables: str) -> Any:
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("SUBGRAPH_")
-        }
-        environment["PYTHONPATH"] = os.pathsep.join([str(plugin_site), str(ROOT)])
-        environment["SUBGRAPH_CONFIG"] = "none"
+        path = os.pathsep.join([str(plugin_site), str(ROOT)])
+        environment = {**os.environ, "PYTHONPATH": path, "SUBGRAPH_CONFIG": "none", **variables}
         command = python_command("-P", "-c", program)
-        done = run_child(command, cwd=folder, env={**environment, **variables}, timeout=60)
+        done = run_child(command, cwd=folder, env=environment, timeout=60)
         return json.loads(done.stdout.splitlines()[-1])
 
     return run

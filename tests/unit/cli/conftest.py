@@ -30,8 +30,6 @@ class Ended:
 @pytest.fixture(autouse=True)
 def clean_surroundings(tmp_path, monkeypatch):
     """Work in an empty folder, with no setting from outside."""
-    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-        monkeypatch.delenv(name)
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
     monkeypatch.chdir(tmp_path)
     yield

@@ -1,6 +1,5 @@
 """``torch.compile`` with us as the backend; ``make torch`` installs what it needs."""
 
-import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -69,9 +68,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Any]]] = {
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-        monkeypatch.delenv(name)
+def quiet():
     torch.manual_seed(0)
     torch._dynamo.reset()
     with warnings.catch_warnings():

@@ -1,6 +1,5 @@
 """A cache of its own for every test."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +14,6 @@ from tests.models import parsed
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     """Keep the cache and its key below the folder of the test."""
-    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-        monkeypatch.delenv(name)
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -1,7 +1,6 @@
 """An environment without settings, and distributions that look installed."""
 
 import importlib
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,6 @@ Install = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch, tmp_path):
-    for variable in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-        monkeypatch.delenv(variable)
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))

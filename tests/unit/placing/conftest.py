@@ -1,7 +1,5 @@
 """A place to open sessions from, where nothing else has a say, and backends by a clock."""
 
-import os
-
 import onnx
 import pytest
 
@@ -16,8 +14,6 @@ from tests.unit.placing.made_up import Clock, Operator
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """Work in an empty folder with a model in it, with no setting from outside."""
-    for name in [name for name in os.environ if name.startswith("SUBGRAPH_")]:
-        monkeypatch.delenv(name)
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
     monkeypatch.chdir(tmp_path)
     onnx.save(parsed(LINEAR), "m.onnx")

@@ -129,7 +129,6 @@ def test_a_file_that_cannot_be_replaced_is_written(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CONFIG", "none")
-    monkeypatch.delenv("SUBGRAPH_CACHE_DIR", raising=False)
 
 
 def test_it_lies_beside_the_engines_and_is_the_users_alone(tmp_path):
