@@ -58,17 +58,20 @@ def failing(kind: type[Exception], *words: Any, **more: Any) -> type[ReferenceOp
 
 
 def claiming(
-    operators: Collection[str],
+    operators: Collection[str] | Callable[[Any], SubgraphSelector],
     name: str = "fake",
     *,
     make: Callable[[Subgraph], SubgraphOperator] = ReferenceOperator,
     **settings: Any,
 ) -> type[Backend]:
-    """Make a backend that claims the operators; settings are attributes of its property."""
+    """Make a backend that claims the operators, or what a selector made for the graph takes.
+
+    Settings are attributes of its property, methods among them.
+    """
 
     class Property(SubgraphProperty):
         def create_selector(self, graph: Any) -> SubgraphSelector:
-            return OpSelector(graph, operators)
+            return operators(graph) if callable(operators) else OpSelector(graph, operators)
 
         def create_operator(self, subgraph: Subgraph, context: Any) -> SubgraphOperator:
             return make(subgraph)

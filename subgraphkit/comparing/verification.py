@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from subgraphkit.backend.differences import Difference, compare_results, compare_values
 from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.tolerances import ToleranceOf
@@ -25,6 +23,7 @@ from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.planning import Plan, Step, plan
 from subgraphkit.running import Session
+from subgraphkit.running.checking import read_only
 from subgraphkit.running.feeds import admit_input
 from subgraphkit.running.tapping import tap_groups
 
@@ -158,16 +157,7 @@ def reference_values(
     names = (*dict.fromkeys(trusted.outputs), *inner)
     with Session(replace(trusted, outputs=names)) as session:
         results = session.run(None, feeds)
-    return {name: _frozen(value) for name, value in zip(names, results, strict=True)}
-
-
-def _frozen(value: Any) -> Any:
-    """Make a value read-only, so that no operator under test can change what is expected."""
-    if isinstance(value, np.ndarray):
-        value.flags.writeable = False
-    elif isinstance(value, list):
-        return [_frozen(item) for item in value]
-    return value
+    return {name: read_only(value) for name, value in zip(names, results, strict=True)}
 
 
 def _results(session: Session, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

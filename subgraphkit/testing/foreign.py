@@ -9,6 +9,7 @@ nothing. They have no operators of their own, so what goes wrong is the kit's do
 """
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -60,7 +61,7 @@ class _Operator(SubgraphOperator):
             (
                 node.inputs[0],
                 node.outputs[0],
-                _copy_value if is_output(node.outputs[0]) else _awkward,
+                deepcopy if is_output(node.outputs[0]) else _awkward,
             )
             for node in subgraph.members
         ]
@@ -93,12 +94,6 @@ class ForeignBackend(Backend):
     def properties(self) -> Sequence[SubgraphProperty]:
         """Return the one property."""
         return (_Property(),)
-
-
-def _copy_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_copy_value(element) for element in value]
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _awkward(value: Any) -> Any:

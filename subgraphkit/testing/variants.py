@@ -15,6 +15,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from subgraphkit.running.checking import read_only
 from subgraphkit.testing.foreign import CARRY, DOMAIN
 
 VARIANTS: Final = ("alone", "sandwiched", "folded")
@@ -101,12 +102,6 @@ _GARBAGE: Final = 77
 """What stands between elements, and fits every type."""
 
 
-def _read_only(array: _Array) -> _Array:
-    copied = array.copy()
-    copied.setflags(write=False)
-    return copied
-
-
 def _spread(array: _Array) -> _Array:
     wide = np.full((*array.shape[:-1], 2 * array.shape[-1]), _GARBAGE, array.dtype)
     wide[..., ::2] = array
@@ -122,7 +117,7 @@ def _misalign(array: _Array) -> _Array:
 
 LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
     {
-        "read_only": _read_only,
+        "read_only": lambda array: read_only(array.copy()),
         "not_contiguous": _spread,
         "backwards": lambda array: np.flip(np.ascontiguousarray(np.flip(array))),
         "columns_first": np.asfortranarray,

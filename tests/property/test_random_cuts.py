@@ -8,8 +8,9 @@ import onnx
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.backend import NodeSelector
 from subgraphkit.testing import light_models
-from tests.fakes import backend_of
+from tests.fakes import claiming
 from tests.models import skip_if_large
 
 
@@ -19,18 +20,9 @@ def random_half(seed):
     share = lot.choice([0.1, 0.5, 0.9])
     connectivity = lot.choice(["any", "connected"])
 
-    class ByLot(sk.SubgraphSelector):
-        stateless = True
-
-        def select(self, node):
-            return random.Random(f"{seed} {node.id}").random() < share
-
-    class Half(sk.SubgraphProperty):
-        def create_selector(self, graph):
-            return ByLot()
-
-    Half.connectivity = connectivity
-    return backend_of([Half], "half")
+    by_lot = NodeSelector(lambda node: random.Random(f"{seed} {node.id}").random() < share)
+    default = sk.SubgraphProperty.create_operator
+    return claiming(lambda _: by_lot, "half", connectivity=connectivity, create_operator=default)
 
 
 Network = tuple[onnx.ModelProto, dict[str, np.ndarray]]

@@ -5,7 +5,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import Progress, ProgressEvent
-from tests.fakes import ReferenceOperator, backend_of, extended
+from tests.fakes import ReferenceOperator, claiming, extended
 from tests.models import CHAIN, parsed
 
 
@@ -37,18 +37,14 @@ def test_extensions_hear_of_progress_whoever_else_listens():
     assert {one.phase for one in heard} == {"compiling"}
 
 
-class _Telling(sk.SubgraphProperty):
-    def create_selector(self, graph):
-        return sk.OpSelector(graph, ["Relu"])
-
-    def create_operator(self, subgraph, context):
-        context.progress("thinking", 1, 2, subgraph.id)
-        return ReferenceOperator(subgraph)
+def compile_and_tell(self, subgraph, context):
+    context.progress("thinking", 1, 2, subgraph.id)
+    return ReferenceOperator(subgraph)
 
 
 def test_every_subgraph_is_reported_before_it_is_compiled_and_backends_report_meanwhile():
     told: list[ProgressEvent] = []
-    backend = backend_of([_Telling], "telling")
+    backend = claiming(["Relu"], "telling", create_operator=compile_and_tell)
     with sk.InferenceSession(
         parsed(CHAIN), [backend, "numpy"], progress=Progress(told.append)
     ) as session:
@@ -70,14 +66,12 @@ def test_compiling_stops_before_the_next_subgraph_and_closes_what_there_is():
     progress = Progress(lambda event: progress.cancel() if event.phase == "thinking" else None)
     made: list[ReferenceOperator] = []
 
-    class Noting(_Telling):
-        def create_operator(self, subgraph, context):
-            made.append(super().create_operator(subgraph, context))  # type: ignore[arg-type]  # it is one
-            return made[-1]
+    def compile_and_note(*given):
+        made.append(compile_and_tell(*given))
+        return made[-1]
 
-    partitioning = sk.partition(
-        sk.bind(sk.load(parsed(CHAIN)), backend=[backend_of([Noting], "telling"), "numpy"])
-    )
+    noting = claiming(["Relu"], "telling", create_operator=compile_and_note)
+    partitioning = sk.partition(sk.bind(sk.load(parsed(CHAIN)), backend=[noting, "numpy"]))
     with pytest.raises(KeyboardInterrupt):
         sk.compile_subgraphs(partitioning, progress=progress)
     assert [one.closed for one in made] == [1]

@@ -12,6 +12,7 @@ from subgraphkit.backend import Edit
 from subgraphkit.comparing import verify
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import BoundGraph
+from tests.fakes import claiming
 
 MODEL = parser.parse_model("""
 <ir_version: 10, opset_import: ["": 21]>
@@ -64,19 +65,7 @@ class Silu(sk.SubgraphOperator):
         return [inputs[0] / (1 + np.exp(-inputs[0]))]
 
 
-class SiluProperty(sk.SubgraphProperty):
-    def create_selector(self, graph):
-        return sk.OpSelector(graph, ["com.acme::Silu"])
-
-    def create_operator(self, subgraph, context):
-        return Silu()
-
-
-class Acme(sk.Backend):
-    name = "acme"
-
-    def properties(self):
-        return [SiluProperty()]
+Acme = claiming(["com.acme::Silu"], "acme", make=lambda _: Silu())
 
 
 def test_a_pass_puts_an_operator_of_its_own_in_the_place_of_nodes(run_pass):

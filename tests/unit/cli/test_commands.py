@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import subgraphkit as sk
+from subgraphkit.finding.registry import registered
 from tests.models import DIAMOND, LINEAR, parsed
 from tests.storing import storing
 
@@ -36,10 +37,8 @@ class Bare(sk.SubgraphOperator):
 @pytest.fixture
 def backend():
     """Register a backend that stores engines."""
-    made = storing(name="stores")
-    sk.register_backend(made)
-    yield made
-    sk.unregister_backend("stores")
+    with registered(storing(name="stores")) as made:
+        yield made
 
 
 def data_of(cli, *words):

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import subgraphkit as sk
+from subgraphkit.backend import NodeSelector
 from subgraphkit.backend.operator import maker_of
 from subgraphkit.errors import CompileError, ConfigError, SelectorContractError
+from subgraphkit.finding.registry import registered
 from subgraphkit.ir import BoundGraph, Graph
 from subgraphkit.partitioning import Partitioning
 from tests.fakes import ReferenceOperator, claiming, extended
@@ -190,14 +192,9 @@ def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided():
 
 
 def by_lot(seed, share):
-    class ByLot(sk.SubgraphSelector):
-        stateless = True
-
-        def select(self, node):
-            return random.Random(f"{seed} {node.id}").random() < share
-
+    lot = NodeSelector(lambda node: random.Random(f"{seed} {node.id}").random() < share)
     made = Inner()
-    made.create_selector = lambda graph: ByLot()  # type: ignore[method-assign]
+    made.create_selector = lambda graph: lot  # type: ignore[method-assign]
     made.connectivity = random.Random(seed).choice(["any", "connected"])
     return made
 
@@ -310,14 +307,8 @@ def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner):
 
 
 def test_the_fallback_backend_is_not_its_own_fallback():
-    class Total(sk.Backend):
-        name = "total"
-
-        def properties(self):
-            return [Inner(OUTER, dividing(Inner(), Inner(["Relu", "Neg"])))]
-
-    sk.register_backend(Total)
-    try:
+    total = dividing(Inner(), Inner(["Relu", "Neg"]))
+    with registered(claiming(OUTER, "total", create_operator=lambda _, *given: total(*given))):
         with sk.InferenceSession(parsed(DIVIDED), "none", fallback="total") as run:
             regions = run.plan.steps[0].operator.info()["regions"]
             assert {one["backend"] for one in regions} == {"total"}
@@ -325,8 +316,6 @@ def test_the_fallback_backend_is_not_its_own_fallback():
         with sk.InferenceSession(parsed(DIVIDED), [elsewhere], fallback="total") as run:
             assert maker_of(run.plan.steps[0].operator) == "total"
             np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
-    finally:
-        sk.unregister_backend("total")
 
 
 def test_a_failure_inside_names_the_region():

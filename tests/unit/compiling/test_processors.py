@@ -5,7 +5,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.backend import Traits
-from tests.fakes import ReferenceOperator, backend_of
+from tests.fakes import ReferenceOperator, claiming
 from tests.models import CHAIN, bound, parsed
 from tests.storing import restored, storing
 
@@ -16,18 +16,14 @@ Told = list[tuple[str, int | None, bool]]
 def listening(told, name, operators, pool, gives_back=()):
     """Make a backend that notes down what its operators are told."""
 
-    class Property(sk.SubgraphProperty):
-        def create_selector(self, graph):
-            return sk.OpSelector(graph, operators)
+    def create_operator(self, subgraph, context):
+        mine = tuple(node for node in gives_back if node in subgraph.nodes)
+        if mine:
+            raise sk.Unsupported("too hard", nodes=mine)
+        told.append((name, context.threads, context.shares_processors))
+        return ReferenceOperator(subgraph)
 
-        def create_operator(self, subgraph, context):
-            mine = tuple(node for node in gives_back if node in subgraph.nodes)
-            if mine:
-                raise sk.Unsupported("too hard", nodes=mine)
-            told.append((name, context.threads, context.shares_processors))
-            return ReferenceOperator(subgraph)
-
-    made = backend_of([Property], name)
+    made = claiming(operators, name, create_operator=create_operator)
     made.traits = Traits(pool=pool)
     return made
 

@@ -14,7 +14,7 @@ from subgraphkit.backend import Progress
 from subgraphkit.compiling import outcomes
 from subgraphkit.compiling.outcomes import attend
 from subgraphkit.errors import CompileTimeoutError, ConfigError
-from tests.fakes import ReferenceOperator, backend_of, claiming
+from tests.fakes import ReferenceOperator, claiming
 from tests.interrupting import interrupt
 from tests.models import CHAIN, parsed
 
@@ -95,21 +95,16 @@ def test_a_time_limit_names_what_was_being_compiled_and_for_how_long(deaf):
     assert "build='background'" in refusal.value.hint
 
 
-class _Stuck(sk.SubgraphProperty):
-    def create_selector(self, graph):
-        return sk.OpSelector(graph, ["Neg"])
-
-    def create_operator(self, subgraph, context):
-        while not context.progress.cancelled:
-            time.sleep(0.01)
-        context.progress.check()
-        return ReferenceOperator(subgraph)
+def _compile_until_cancelled(self, subgraph, context):
+    while not context.progress.cancelled:
+        time.sleep(0.01)
+    context.progress.check()
 
 
 @pytest.mark.parametrize("on_compile_error", ["raise", "fallback"])
 def test_a_session_compiling_too_long_raises_and_never_falls_back(on_compile_error, monkeypatch):
     settings = {"timeout_s": 1.0, "on_compile_error": on_compile_error}  # NumPy has to fit in it
-    backend = backend_of([_Stuck], "stuck")
+    backend = claiming(["Neg"], "stuck", create_operator=_compile_until_cancelled)
     for build in ("now", "background"):
         if build == "background":
             with sk.InferenceSession(

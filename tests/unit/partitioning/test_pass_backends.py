@@ -89,22 +89,9 @@ def left_over(text, **settings):
 
 
 def test_a_backend_of_a_foreign_domain_is_named_where_it_is_registered():
-    class Acme(sk.Backend):
-        name = "acme"
-
-        def properties(self):
-            return [OfAcme()]
-
-    class OfAcme(sk.SubgraphProperty):
-        def create_selector(self, graph):
-            return sk.OpSelector(graph, ["com.acme::Foo"])
-
-    sk.register_backend(Acme)
-    try:
+    with registered(claiming(["com.acme::Foo"], "acme")):
         text = "g (float[2] x) => (y) { c = Neg(x) y = com.acme.Foo(x) }"
         told = left_over(text, backend="numpy")
-    finally:
-        sk.unregister_backend("acme")
     assert "Backend 'acme' takes them: add 'acme' to the backends." in told
     assert "Install or write a backend" not in told
 

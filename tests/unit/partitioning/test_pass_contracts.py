@@ -286,12 +286,8 @@ def test_prepare_and_finish_are_called_once_for_every_property_that_was_asked():
 
 
 def test_an_option_that_does_not_fit_the_model_is_no_fault_of_the_backend():
-    class Choosy(SubgraphProperty):
-        def create_selector(self, graph):
-            return All()
-
-        def prepare(self, graph, context):
-            raise errors.OptionError("SGK112", "option 'only' names 'Rellu'")
+    def prepare(graph, context):
+        raise errors.OptionError("SGK112", "option 'only' names 'Rellu'")
 
     with pytest.raises(errors.OptionError, match="names 'Rellu'"):
-        partition(bound(DIAMOND), [backend("fake", Choosy())])
+        partition(bound(DIAMOND), [taking("*", prepare=prepare)])

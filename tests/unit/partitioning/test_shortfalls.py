@@ -9,7 +9,7 @@ import subgraphkit as sk
 from subgraphkit.backend import FallbackEvent, Refusal, hookimpl
 from subgraphkit.errors import SubgraphkitWarning, UnclaimedNodesError
 from subgraphkit.finding.registry import registered
-from tests.fakes import ReferenceOperator, backend_of, claiming, extended
+from tests.fakes import claiming, extended
 from tests.models import DIAMOND, parsed
 
 OPEN = """
@@ -50,17 +50,7 @@ class Closed(sk.SubgraphSelector):
         return True
 
 
-class ClosedProperty(sk.SubgraphProperty):
-    def create_selector(self, graph):
-        del graph
-        return Closed()
-
-    def create_operator(self, subgraph, context):
-        del context
-        return ReferenceOperator(subgraph)
-
-
-closed = backend_of([ClosedProperty], "closed")
+closed = claiming(lambda _: Closed(), "closed")
 
 
 def warned(caplog, model, backend, **settings):
@@ -246,12 +236,7 @@ def test_shapes_that_are_computed_from_open_ones_have_the_same_root():
                 return Refusal("not_constant", f"input {node.inputs[1]!r} is not constant")
             return super().select(node)
 
-    class FixedProperty(ClosedProperty):
-        def create_selector(self, graph):
-            del graph
-            return Fixed()
-
-    bound = sk.bind(sk.load(parsed(model)), backend=backend_of([FixedProperty], "fixed"))
+    bound = sk.bind(sk.load(parsed(model)), backend=claiming(lambda _: Fixed(), "fixed"))
     report = rows(sk.partition(bound).report(details=True))
     (row,) = [one for one in report if "dynamic_shape" in one]
     assert "dimensions 'batch', 'length' are open" in row

@@ -8,6 +8,7 @@ from onnx import parser
 
 import subgraphkit as sk
 from subgraphkit.errors import ExecutionError
+from subgraphkit.finding.registry import registered
 from tests.faulty import ComputesInPlace, ReturnsInput, ReturnsOwnBuffer, WritesInputs
 from tests.faulty.wrapping import WrappedOperator, WrappingBackend
 
@@ -50,11 +51,8 @@ class ReturnsScratch(WrappingBackend):
 
 
 def opened(backend, model=RELU, **settings):
-    sk.register_backend(backend, replace=True)
-    try:
+    with registered(backend):
         return sk.InferenceSession(model, backend="faulty,numpy", **settings)
-    finally:
-        sk.unregister_backend("faulty")
 
 
 @pytest.mark.parametrize("checked", [True, False])

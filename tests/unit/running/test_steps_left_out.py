@@ -6,6 +6,7 @@ import pytest
 
 import subgraphkit as sk
 from subgraphkit.errors import BindError, CallerError, InputError
+from tests.fakes import claiming
 from tests.models import parsed
 
 MODEL = parsed("g (float[N] x) => (float[N] y) { a = Exp(x) b = Neg(a) y = Abs(b) }")
@@ -67,12 +68,8 @@ def test_a_region_is_found_and_measured_by_its_id():
 
 
 def test_a_region_of_the_fallback_is_divided_among_properties():
-    class TakesNeg(sk.SubgraphProperty):
-        def create_selector(self, graph):
-            return sk.OpSelector(graph, ["Neg"])
-
     (region,) = sk.partition(MODEL, "numpy")
-    inner = sk.partition(region, [TakesNeg()])
+    inner = sk.partition(region, claiming(["Neg"])().properties())
     assert [one.nodes for one in inner] == [(0,), (1,), (2,)]
     with sk.Session(inner) as session:
         np.testing.assert_allclose(session.run(None, {"x": X})[0], np.exp(X), rtol=1e-6)
