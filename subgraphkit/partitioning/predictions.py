@@ -150,10 +150,8 @@ class Predictions:
         margin = _MARGIN_OF_UNSURE if is_unsure else MARGIN
         order: list[str] = []
         for name in known:
-            at = len(order)
-            while at and predicted[name] < margin * predicted[order[at - 1]]:
-                at -= 1
-            order.insert(at, name)
+            slower = (predicted[name] < margin * predicted[other] for other in order)
+            order.insert([*slower, True].index(True), name)
         following = iter(order)
         return [next(following) if name in self._names else name for name in names]
 
