@@ -67,7 +67,9 @@ def restored(blob: bytes) -> ProgramOperator:
     return ProgramOperator(program, constants)
 
 
-def compiled(subgraph: sk.Subgraph) -> ProgramOperator:
+def compiled(
+    subgraph: sk.Subgraph, kind: type[ProgramOperator] = ProgramOperator
+) -> ProgramOperator:
     """Translate a subgraph into a program."""
     places = {name: i for i, name in enumerate((*subgraph.inputs, *subgraph.constants))}
     steps = []
@@ -76,7 +78,7 @@ def compiled(subgraph: sk.Subgraph) -> ProgramOperator:
         places[node.outputs[0]] = len(places)
     constants = [held.array().copy() for held in subgraph.constants.values()]
     outputs = [places[name] for name in subgraph.outputs]
-    return ProgramOperator({"steps": steps, "outputs": outputs}, constants)
+    return kind({"steps": steps, "outputs": outputs}, constants)
 
 
 class StoringProperty(sk.SubgraphProperty):
@@ -94,7 +96,7 @@ class StoringProperty(sk.SubgraphProperty):
             with Path(os.environ["COMPILATIONS"]).open("a") as file:
                 file.write(f"{subgraph.id}\n")
         time.sleep(float(os.environ.get("COMPILING_SECONDS", "0")))
-        return compiled(subgraph)
+        return compiled(subgraph, self.backend.kind)
 
 
 class Storing(sk.Backend):
@@ -113,6 +115,7 @@ class Storing(sk.Backend):
     compilations: ClassVar[int] = 0
     restorations: ClassVar[int] = 0
     device: ClassVar[str] = "cpu"
+    kind: ClassVar[type[ProgramOperator]] = ProgramOperator
 
     def properties(self) -> Sequence[sk.SubgraphProperty]:
         return [StoringProperty(self)]

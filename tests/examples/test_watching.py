@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import subgraphkit as sk
 from subgraphkit.backend import Traits
-from tests.fakes import ReferenceOperator, claiming
+from tests.fakes import ReferenceOperator, claiming, extended
 from tests.models import CHAIN, parsed
 from tests.scripts import EXAMPLES, load_script, run_python
 
@@ -56,11 +56,9 @@ def children(watched, run):
 @pytest.fixture
 def watched():
     found = Watched()
-    sk.register_extension(load_script(SPANS).Tracing(found.tracer))
-    sk.register_extension(load_script(METRICS).Metrics(found.registry))
-    yield found
-    sk.unregister_extension("Tracing")
-    sk.unregister_extension("Metrics")
+    tracing = extended(load_script(SPANS).Tracing(found.tracer), "Tracing")
+    with tracing, extended(load_script(METRICS).Metrics(found.registry), "Metrics"):
+        yield found
 
 
 class Failing(ReferenceOperator):

@@ -16,6 +16,7 @@ from subgraphkit.serving import oip
 from subgraphkit.serving.http import answer
 from subgraphkit.serving.metrics import Metrics
 from subgraphkit.serving.models import Models
+from tests.fakes import extended
 from tests.models import parsed
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -272,9 +273,8 @@ def test_metrics_are_in_the_format_of_prometheus(models):
     served = Models()
     assert asyncio.run(answer(served, "GET", "/metrics", {}, b""))[0] == 404
     served.metrics = Metrics()
-    sk.register_extension(served.metrics, "test")
-    asyncio.run(served.exchange({"doubling": text(models, "doubling")}))
-    sk.unregister_extension("test")
+    with extended(served.metrics):
+        asyncio.run(served.exchange({"doubling": text(models, "doubling")}))
     for body in (asking(), asking(), b"{"):
         posted(served, body)
     status, _, said = asyncio.run(answer(served, "GET", "/metrics", {}, b""))

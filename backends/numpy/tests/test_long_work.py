@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -222,21 +223,13 @@ ENDLESS = """g (float[N] x, int64 n) => (float[N] y) {
 def test_loops_that_wait_for_the_interpreter_take_turns(monkeypatch):
     feeds, options = {"x": np.ones(4, np.float32), "n": np.array(2**60)}, sk.RunOptions()
     monkeypatch.setattr(leases, "_lease", lease := leases._Lease())
-    with sk.InferenceSession(parsed(ENDLESS), "numpy") as session:
-
-        def run_until_cancelled():
-            with pytest.raises(sk.errors.RunCancelledError):
-                session.run(None, feeds, options)
-
-        loops = [threading.Thread(target=run_until_cancelled) for _ in range(4)]
-        for one in loops:
-            one.start()
+    with sk.InferenceSession(parsed(ENDLESS), "numpy") as session, ThreadPoolExecutor(4) as pool:
+        loops = [pool.submit(session.run, None, feeds, options) for _ in range(4)]
         owners, end = {lease.owner}, time.monotonic() + 60
         while len(owners - {0}) < len(loops) and time.monotonic() < end:
             owners.add(lease.owner)
         options.cancel()
-        for one in loops:
-            one.join()
+    assert {type(one.exception()) for one in loops} == {sk.errors.RunCancelledError}
     assert len(owners - {0}) == len(loops)  # each has had its turn
 
 

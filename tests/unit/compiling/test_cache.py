@@ -69,19 +69,13 @@ def test_blocks_whose_weights_are_not_in_the_engine_share_one(engines):
         def serialize(self):
             return ProgramOperator(self.program, ()).serialize()
 
-    class Property(StoringProperty):
-        def create_operator(self, subgraph, context):
-            operator = super().create_operator(subgraph, context)
-            assert isinstance(operator, ProgramOperator)
-            return Separate(operator.program, operator.constants)
-
     def deserialize(self, blob, subgraph, context):
         constants = [held.array() for held in subgraph.constants.values()]
         return Separate(restored(blob).program, constants)
 
     backend = storing(
         separate_weights=lambda self, subgraph: list(subgraph.constants),
-        properties=lambda self: [Property(self)],
+        kind=Separate,
         deserialize=deserialize,
     )
     _, results = run(backend, BLOCKS)
@@ -182,18 +176,6 @@ def test_a_backend_whose_source_is_not_known_is_not_cached(engines, caplog):
 _X = np.arange(6, dtype=np.float32).reshape(3, 2) - 2
 
 
-def _with(make, **members):
-    """Return a backend that makes something else of what was compiled."""
-
-    class Property(StoringProperty):
-        def create_operator(self, subgraph, context):
-            operator = super().create_operator(subgraph, context)
-            assert isinstance(operator, ProgramOperator)
-            return make(operator)
-
-    return storing(properties=lambda self: [Property(self)], **members)
-
-
 def _rounding(self, blob, *_, **__):
     """Restore what has lost half of its digits."""
     type(self).restorations += 1
@@ -237,7 +219,7 @@ def test_random_numbers_are_no_difference(engines):
     def deserialize(self, blob, subgraph, context):
         return Drawing(restored(blob).program, ())
 
-    operators, _ = run(_with(lambda one: Drawing(one.program, ()), deserialize=deserialize))
+    operators, _ = run(storing(kind=Drawing, deserialize=deserialize))
     assert operators.kept == {"storing_0"}
 
 
@@ -250,12 +232,8 @@ class _Picky(ProgramOperator):
         return super().run(inputs, outputs)
 
 
-def _picky(one):
-    return _Picky(one.program, one.constants)
-
-
 def test_what_fails_on_made_up_inputs_is_not_kept_and_runs_all_the_same(engines):
-    backend = _with(_picky)
+    backend = storing(kind=_Picky)
     with pytest.warns(SubgraphkitWarning, match=r"SGK155.*storing_0 fails on made-up inputs: not"):
         operators, results = run(backend)
     assert operators.kept == frozenset()
@@ -267,7 +245,7 @@ def test_what_is_built_for_another_machine_is_kept(engines):
     def probe(cls, *, deep=False):
         return ProbeResult(available=True, builds_only=True)
 
-    operators, _ = run(_with(_picky, probe=classmethod(probe)))
+    operators, _ = run(storing(kind=_Picky, probe=classmethod(probe)))
     assert operators.kept == {"storing_0"}
 
 
@@ -300,8 +278,7 @@ def test_a_session_that_is_never_idle_proves_beside_its_runs(engines, monkeypatc
                 assert may_end.wait(30)
             return super().run(inputs, outputs)
 
-    backend = _with(lambda one: Busy(one.program, one.constants))
-    with _opened(backend) as session, ThreadPoolExecutor(1) as pool:
+    with _opened(storing(kind=Busy)) as session, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(session.run, None, {"x": _X})
         assert began.wait(30)
         end = time.monotonic() + 30

@@ -1,6 +1,6 @@
 """The operators of a divided subgraph as one: run, given new weights, closed and cached."""
 
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -87,13 +87,8 @@ def test_an_operator_that_is_not_thread_safe_is_run_by_one_thread_at_a_time():
 
     operator = composed({"acme_0": Alone, "acme_2": ReferenceOperator, "acme_4": ReferenceOperator})
     assert operator.traits.thread_safe
-    threads = [
-        Thread(target=lambda: [operator.run([X]) for _ in range(20)], daemon=True) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(operator.run, [[X]] * 80))
     assert Alone.most == 1
 
 

@@ -5,11 +5,8 @@ import pytest
 from subgraphkit.backend import Check, CompileEvent, hookimpl
 from subgraphkit.configuration.config import resolve
 from subgraphkit.errors import InternalError, SubgraphkitWarning
-from subgraphkit.finding.extensions import (
-    ExtensionManager,
-    register_extension,
-    unregister_extension,
-)
+from subgraphkit.finding.extensions import ExtensionManager
+from tests.fakes import extended
 
 EVENT = CompileEvent("alpha", 3, 0.5, subgraph="alpha_0")
 
@@ -52,21 +49,6 @@ class Counting:
         yield Check("count", "ok", str(self.count))
 
 
-@pytest.fixture
-def counting():
-    extension = Counting()
-    register_extension(extension, "counting")
-    yield extension
-    unregister_extension("counting")
-
-
-@pytest.fixture
-def _failing():
-    register_extension(Failing())
-    yield
-    unregister_extension("Failing")
-
-
 def test_where_nobody_listens_nothing_is_called():
     manager = ExtensionManager(resolve(plugins="none"))
     assert not manager.implements("subgraphkit_compiled")
@@ -81,22 +63,21 @@ def test_an_installed_extension_is_called(install):
     assert manager.notify("subgraphkit_compiled", event=EVENT) == ["alpha_0"]
 
 
-@pytest.mark.usefixtures("_failing")
-def test_one_that_fails_is_switched_off_and_the_others_go_on(counting):
-    manager = ExtensionManager(resolve(plugins={"Failing", "counting"}))
-    pattern = r"SGK190.*'Failing' \(this process\).*SystemExit: 3"
-    with pytest.warns(SubgraphkitWarning, match=pattern):
+def test_one_that_fails_is_switched_off_and_the_others_go_on():
+    with extended(Counting(), "counting") as counting, extended(Failing(), "Failing"):
+        manager = ExtensionManager(resolve(plugins={"Failing", "counting"}))
+        pattern = r"SGK190.*'Failing' \(this process\).*SystemExit: 3"
+        with pytest.warns(SubgraphkitWarning, match=pattern):
+            manager.notify("subgraphkit_compiled", event=EVENT)
         manager.notify("subgraphkit_compiled", event=EVENT)
-    manager.notify("subgraphkit_compiled", event=EVENT)
     assert counting.count == 2
     assert manager.implements("subgraphkit_compiled")
 
 
-@pytest.mark.usefixtures("_failing")
 def test_authors_can_have_their_own_error():
-    manager = ExtensionManager(resolve(plugins={"Failing"}, raise_plugin_errors=True))
-    with pytest.raises(SystemExit):
-        manager.notify("subgraphkit_compiled", event=EVENT)
+    settings = resolve(plugins={"Failing"}, raise_plugin_errors=True)
+    with extended(Failing(), "Failing"), pytest.raises(SystemExit):
+        ExtensionManager(settings).notify("subgraphkit_compiled", event=EVENT)
 
 
 def test_a_misspelt_hook_is_warned_of_and_the_rest_works(install):
@@ -113,13 +94,10 @@ def test_a_hook_with_a_default_is_not_taken():
         @hookimpl
         def subgraphkit_compiled(self, event=None): ...
 
-    register_extension(Defaulted(), "defaulted")
-    try:
+    with extended(Defaulted(), "defaulted"):
         manager = ExtensionManager(resolve(plugins={"defaulted"}))
         with pytest.warns(SubgraphkitWarning, match=r"subgraphkit_compiled\(event=\.\.\.\)"):
             assert not manager.implements("subgraphkit_compiled")
-    finally:
-        unregister_extension("defaulted")
 
 
 def test_a_hook_that_does_not_exist_is_our_mistake():

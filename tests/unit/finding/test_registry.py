@@ -2,7 +2,7 @@
 
 import os
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -258,13 +258,8 @@ def test_a_hook_must_return_a_backend():
 def test_many_threads_load_a_backend_once(install):
     slow = "import time\ntime.sleep(0.05)\n" + "\n".join(x[4:] for x in GOOD.splitlines())
     install("good-dist", "m_good", slow, ENTRY)
-    found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(get_backend("good"))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 4
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(get_backend, ["good"] * 4))
     assert len(set(map(id, found))) == 1
 
 

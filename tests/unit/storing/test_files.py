@@ -5,6 +5,7 @@ import os
 import stat
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -273,14 +274,10 @@ def test_without_room_what_was_there_stays(tmp_path, monkeypatch, caplog):
 def test_who_holds_the_lock_loses_nothing_that_others_add(tmp_path):
     file = KeptFile(tmp_path / "a", "acme timings")
 
-    def work():
-        for _ in range(10):
-            with file.lock():
-                file.write(file.read() + b"x", durable=False)
+    def add(one):
+        with file.lock():
+            file.write(file.read() + one, durable=False)
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(add, [b"x"] * 30))
     assert file.read() == b"x" * 30
