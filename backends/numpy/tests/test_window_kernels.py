@@ -86,12 +86,6 @@ POOLS = [
 ]
 
 
-@pytest.mark.parametrize("attributes", POOLS)
-@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
-def test_pools_agree_with_onnxruntime(op_type, attributes):
-    check(op_type, [floats(2, 3, 9, 8)], [F32], **attributes)
-
-
 @onnxruntime_from("1.26", "counts other padding")
 @pytest.mark.parametrize("attributes", POOLS)
 def test_averages_that_count_padding_agree_with_onnxruntime(attributes):
@@ -120,21 +114,22 @@ LARGE_POOLS = [
 ]
 
 
-@pytest.mark.parametrize("attributes", LARGE_POOLS)
-@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
-def test_pools_larger_than_a_part_agree_with_onnxruntime(op_type, attributes):
-    check(op_type, [floats(2, 48, 61, 60)], [F32], **attributes)
-
-
-@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize("attributes", [
+POOLS_OVER_EVERYTHING = [
     {"kernel_shape": [7, 6]},
     {"kernel_shape": [900, 900], "strides": [900, 900], "ceil_mode": 1},
     {"kernel_shape": [9, 8], "pads": [1, 1, 1, 1]},
     {"kernel_shape": [8, 7], "pads": [0, 0, 1, 1]},
+]
+
+
+@pytest.mark.parametrize(("shape", "attributes"), [
+    *(((2, 3, 9, 8), pool) for pool in POOLS),
+    *(((2, 48, 61, 60), pool) for pool in LARGE_POOLS),  # larger than a part
+    *(((2, 64, 7, 6), pool) for pool in POOLS_OVER_EVERYTHING),
 ])  # fmt: skip
-def test_windows_over_everything_agree_with_onnxruntime(op_type, attributes):
-    check(op_type, [floats(2, 64, 7, 6)], [F32], **attributes)
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
+def test_pools_agree_with_onnxruntime(op_type, shape, attributes):
+    check(op_type, [floats(*shape)], [F32], **attributes)
 
 
 @pytest.mark.parametrize("attributes", POOLS)

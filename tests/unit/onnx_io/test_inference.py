@@ -58,13 +58,27 @@ def test_arithmetic_on_an_open_size_types_what_it_decides(arithmetic):
     assert str(graph.types["y"]) == _OPEN[arithmetic]
 
 
-def test_a_shape_that_is_filled_is_known_to_what_is_spread_to_it():
-    text = (
-        "g (float[1, 3] x) => (y) <int64[1] two = {2}> "
-        "{ t = ConstantOfShape<value = int64[1] {1}>(two) z = Expand(x, t) y = Tile(z, t) }"
-    )
-    found = infer(sk.load(parsed(text)), {}, {})
-    assert str(found.types["y"]) == "float32[1,3]"
+@pytest.mark.parametrize(("text", "type_"), [
+    ("""g (float[1, 3] x) => (y) <int64[1] two = {2}> {
+      t = ConstantOfShape<value = int64[1] {1}>(two) z = Expand(x, t) y = Tile(z, t) }""",
+     "float32[1,3]"),
+    ("""g (float[2, 3] x) => (y) <int64[1] at = {1}, int64[1] three = {3}> { s = Shape(x)
+      n = Gather(s, at) c = Equal(n, three) r = If (c) <
+      then_branch = t () => (float[a, b] p) { p = Transpose(x) }, else_branch = e () =>
+      (float[c] q) { m = Size(x) u = Unsqueeze(m, at) q = Reshape(x, u) }> y = Relu(r) }""",
+     "float32[3,2]"),
+    ("""g (float[N, M] x, bool c, int64[K] s) => (y) { r = If (c) <
+      then_branch = t () => (p) { p = Reshape(x, s) },
+      else_branch = e () => (q) { q = Constant<value = float[1,1] {0.0}>() }> y = Relu(r) }""",
+     "float32[...]"),
+    ("""g () => (string[3] y) <string[1] a = {"x"}, string[2] b = {"y", "z"}> {
+      y = Concat<axis=0>(a, b) }""", "string[3]"),
+    ("""g (float[2, -2147483648] x) => (float[2, n] y) <int64[1] from = {0}, int64[1] to = {2},
+      int64[1] axis = {1}> { y = Slice(x, from, to, axis) }""", "float32[2,?]"),
+], ids=["a shape that is filled", "an if whose branch is known", "an if with one shape of two",
+        "stored texts that are joined", "a size below 0"])  # fmt: skip
+def test_what_a_node_makes_has_a_type(text, type_):
+    assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == type_
 
 
 def test_sizes_that_are_computed_are_known_to_all_that_follows():
@@ -92,13 +106,6 @@ def test_a_resize_takes_sizes_whose_number_is_open():
     text = "g (float[2, w] x, int64[count] n) => (float[2, v] y) {" + nodes + "}"
     bound = sk.bind(sk.load(parsed(text)), backend="none")
     assert len(bound.types["y"].shape) == 2
-
-
-def test_a_negative_size_is_one_that_is_not_known():
-    header = "<int64[1] from = {0}, int64[1] to = {2}, int64[1] axis = {1}>"
-    text = "g (float[2, -2147483648] x) => (float[2, n] y) %s { y = Slice(x, from, to, axis) }"
-    bound = sk.bind(sk.load(parsed(text % header)), backend="none")
-    assert str(bound.types["y"]) == "float32[2,?]"
 
 
 def test_no_size_is_computed_from_what_a_model_only_says():
@@ -177,26 +184,6 @@ def test_what_would_not_fit_memory_is_not_computed(bomb):
     assert int(done.stdout) < 128 << 10, "bind took more than 128 MiB"
 
 
-def test_an_if_whose_branch_is_known_has_the_types_of_that_branch():
-    text = (
-        "g (float[2, 3] x) => (y) <int64[1] at = {1}, int64[1] three = {3}> { s = Shape(x) "
-        "n = Gather(s, at) c = Equal(n, three) r = If (c) <"
-        "then_branch = t () => (float[a, b] p) { p = Transpose(x) }, "
-        "else_branch = e () => (float[c] q) { m = Size(x) u = Unsqueeze(m, at) q = Reshape(x, u) }>"
-        " y = Relu(r) }"
-    )
-    assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[3,2]"
-
-
-def test_an_if_has_no_shape_that_only_one_branch_has():
-    text = (
-        "g (float[N, M] x, bool c, int64[K] s) => (y) { r = If (c) <"
-        "then_branch = t () => (p) { p = Reshape(x, s) }, "
-        "else_branch = e () => (q) { q = Constant<value = float[1,1] {0.0}>() }> y = Relu(r) }"
-    )
-    assert str(infer(sk.load(parsed(text)), {}, {}).types["y"]) == "float32[...]"
-
-
 def test_nodes_that_look_the_same_share_no_sizes_made_up():
     nodes = "p = Shape(x) a = Slice(x, z, p) b = Slice(x, z, p)"
     model = parsed(f"g (float[N, M] x) => (float[A, B] a, float[A, B] b) {{ {nodes} }}")
@@ -204,14 +191,6 @@ def test_nodes_that_look_the_same_share_no_sizes_made_up():
     types = infer(sk.load(model), {}, {}).types
     sizes = [dim for name in "ab" for dim in types[name].shape]
     assert len(set(sizes)) == 4
-
-
-def test_stored_texts_that_are_joined_are_texts():
-    model = parsed(
-        'g () => (string[3] y) <string[1] a = {"x"}, string[2] b = {"y", "z"}> '
-        "{ y = Concat<axis=0>(a, b) }"
-    )
-    assert str(infer(sk.load(model), {}, {}).types["y"]) == "string[3]"
 
 
 HEADER = '<ir_version: 10, opset_import: ["": 18, "local": 1]>'
