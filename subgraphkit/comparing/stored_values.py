@@ -8,6 +8,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.binding import BoundModel
 from subgraphkit.binding.samples import Feed, samples
 from subgraphkit.errors import CallerError
-from subgraphkit.processes.shared_area import plain_text
+from subgraphkit.processes.shared_area import describe_value, rebuild_value
 from subgraphkit.types import DataType, TensorType
 
 _INDEX: Final = "index.json"
@@ -30,14 +31,32 @@ def store_values(values: Mapping[str, Any], folder: Path) -> None:
     """Store values by name in a new folder; CallerError (SGK141) for a type ONNX does not have."""
     folder.mkdir()
     numbers = count()
-    entries = [(name, _entry(name, value, folder, numbers)) for name, value in values.items()]
+
+    def keep(name: str, array: _Array) -> list[str]:
+        try:
+            dtype = DataType.of(array.dtype)
+        except KeyError:
+            raise CallerError(
+                "SGK141", f"value {name!r} has dtype {array.dtype}, which ONNX does not have"
+            ) from None
+        file = f"{next(numbers)}.npy"
+        np.save(folder / file, array, allow_pickle=False)
+        return [file, dtype.name]
+
+    entries = {name: describe_value(value, partial(keep, name)) for name, value in values.items()}
     (folder / _INDEX).write_text(json.dumps(entries), encoding="utf-8")
 
 
 def restore_values(folder: Path) -> dict[str, Any]:
     """Read what ``store_values`` stored."""
+
+    def restore(file: str, kind: str) -> _Array:
+        array, dtype = np.load(folder / file, allow_pickle=False), DataType[kind].numpy
+        # NumPy stores the types of ml_dtypes as raw bytes
+        return array if array.dtype == dtype else array.view(dtype)
+
     entries = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
-    return {name: _value(entry, folder) for name, entry in entries}
+    return {name: rebuild_value(entry, restore) for name, entry in entries.items()}
 
 
 def store_npz(values: Mapping[str, Any], path: Path) -> None:
@@ -58,55 +77,6 @@ def _flatten(values: Mapping[str, Any]) -> Iterator[tuple[str, _Array]]:
         elif value is not None:
             array = np.asarray(value)
             yield name, array.astype(np.str_) if array.dtype == object else array
-
-
-def _entry(name: str, value: Any, folder: Path, numbers: Iterator[int]) -> dict[str, Any]:
-    """Store what NumPy can store of a value; return what is to be written of it beside."""
-    if value is None:
-        return {"kind": "nothing"}
-    if isinstance(value, list | tuple) and (not value or any(map(_is_part, value))):
-        parts = ((f"{name}[{at}]", item) for at, item in enumerate(value))
-        return {"kind": "sequence", "items": [_entry(*one, folder, numbers) for one in parts]}
-    if isinstance(value, Mapping):
-        parts = ((f"{name}[{key!r}]", item) for key, item in value.items())
-        entries = [_entry(*one, folder, numbers) for one in parts]
-        return {"kind": "map", "items": list(zip(value, entries, strict=True))}
-    array = np.asarray(value)
-    try:
-        dtype = DataType.of(array.dtype)
-    except KeyError:
-        raise CallerError(
-            "SGK141", f"value {name!r} has dtype {array.dtype}, which ONNX does not have"
-        ) from None
-    if dtype is DataType.STRING:
-        texts = [plain_text(one) for one in array.reshape(-1).tolist()]
-        return {"kind": "text", "items": texts, "shape": array.shape}
-    file = f"{next(numbers)}.npy"
-    np.save(folder / file, array, allow_pickle=False)
-    return {"kind": "tensor", "file": file, "dtype": dtype.name}
-
-
-def _is_part(item: Any) -> bool:
-    """Tell an element of a sequence from a number of a list that means a tensor."""
-    return item is None or isinstance(item, np.ndarray | Mapping)
-
-
-def _value(entry: Mapping[str, Any], folder: Path) -> Any:
-    kind = entry["kind"]
-    if kind == "nothing":
-        return None
-    if kind == "sequence":
-        return [_value(item, folder) for item in entry["items"]]
-    if kind == "map":
-        return {key: _value(item, folder) for key, item in entry["items"]}
-    if kind == "text":
-        texts = np.empty(len(entry["items"]), object)
-        texts[:] = entry["items"]
-        return texts.reshape(entry["shape"])
-    array = np.load(folder / entry["file"], allow_pickle=False)
-    dtype = DataType[entry["dtype"]].numpy
-    # NumPy stores the types of ml_dtypes as raw bytes
-    return array if array.dtype == dtype else array.view(dtype)
 
 
 __all__ = ["Feed", "make_feeds"]

@@ -7,7 +7,7 @@ import json
 import mmap
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ class SharedArea:
         if (known := self._read.get(text)) is not None:
             return known
         entries = json.loads(text)
-        values = [self._value(entry) for entry in entries]
+        values = [rebuild_value(entry, self._read_view) for entry in entries]
         if all(isinstance(value, np.ndarray) and not value.dtype.hasobject for value in values):
             _remember(self._read, text, values)
         return values
@@ -81,43 +81,22 @@ class SharedArea:
 
     def _store_nested(self, values: Sequence[Any]) -> str:
         """Store values that are not all plain arrays."""
-        arrays: list[_Array] = []
+        end = 0
 
-        def entry(value: Any) -> Any:
-            if value is None:
-                return None
-            if isinstance(value, list):
-                return {"items": [entry(one) for one in value]}
-            if isinstance(value, dict):
-                return {"keys": list(value), "items": [entry(one) for one in value.values()]}
-            if type(value) in _SCALARS:
-                return {"scalar": value}
-            array = np.asarray(value)
-            if array.dtype.kind in "OSTU":
-                texts = [plain_text(one) for one in array.reshape(-1).tolist()]
-                return {"texts": texts, "shape": array.shape}
-            arrays.append(array)
-            return len(arrays) - 1
+        def keep(array: _Array) -> tuple[int, tuple[int, ...], int]:
+            nonlocal end
+            entry = int(DataType.of(array.dtype)), array.shape, end
+            end += array.nbytes + -array.nbytes % _ALIGNMENT
+            self._grow(end)
+            np.copyto(self._view(*entry), array)
+            return entry
 
-        entries = [entry(value) for value in values]
-        laid_out = json.loads(self.store(arrays)) if arrays else []
-        return json.dumps([_place_entry(one, laid_out) for one in entries])
+        return json.dumps([describe_value(value, keep) for value in values])
 
-    def _value(self, entry: Any) -> Any:
-        if entry is None:
-            return None
-        if isinstance(entry, list):
-            view = self._view(*entry)
-            view.flags.writeable = False
-            return view
-        if "items" in entry:
-            items = [self._value(one) for one in entry["items"]]
-            return dict(zip(entry["keys"], items, strict=True)) if "keys" in entry else items
-        if "scalar" in entry:
-            return entry["scalar"]
-        texts = np.empty(len(entry["texts"]), object)
-        texts[:] = entry["texts"]
-        return texts.reshape(entry["shape"])
+    def _read_view(self, *entry: Any) -> _Array:
+        view = self._view(*entry)
+        view.flags.writeable = False
+        return view
 
     def _view(self, dtype: int, shape: Sequence[int], start: int) -> _Array:
         kind = DataType(dtype).numpy
@@ -152,12 +131,34 @@ def _is_plain(value: Any) -> bool:
     return type(value) is np.ndarray and value.dtype.kind not in "OSTU"
 
 
-def _place_entry(entry: Any, laid_out: Sequence[Any]) -> Any:
-    if isinstance(entry, int):
-        return laid_out[entry]
-    if isinstance(entry, dict) and "items" in entry:
-        return {**entry, "items": [_place_entry(one, laid_out) for one in entry["items"]]}
-    return entry
+def describe_value(value: Any, keep: Callable[[_Array], Sequence[Any]]) -> Any:
+    """Describe a value in JSON; ``keep`` says in a list where it has kept an array of numbers."""
+    if value is None or type(value) in _SCALARS:
+        return {"scalar": value}
+    if isinstance(value, list | tuple):
+        return {"items": [describe_value(one, keep) for one in value]}
+    if isinstance(value, Mapping):
+        items = [describe_value(one, keep) for one in value.values()]
+        return {"keys": list(value), "items": items}
+    array = np.asarray(value)
+    if array.dtype.kind not in "OSTU":
+        return keep(array)
+    texts = [plain_text(one) for one in array.reshape(-1).tolist()]
+    return {"texts": texts, "shape": array.shape}
+
+
+def rebuild_value(entry: Any, restore: Callable[..., _Array]) -> Any:
+    """Return the value of a description; ``restore`` returns the array kept at a place."""
+    if isinstance(entry, list):
+        return restore(*entry)
+    if "items" in entry:
+        items = [rebuild_value(one, restore) for one in entry["items"]]
+        return dict(zip(entry["keys"], items, strict=True)) if "keys" in entry else items
+    if "scalar" in entry:
+        return entry["scalar"]
+    texts = np.empty(len(entry["texts"]), object)
+    texts[:] = entry["texts"]
+    return texts.reshape(entry["shape"])
 
 
 def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
