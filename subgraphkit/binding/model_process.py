@@ -19,7 +19,7 @@ from subgraphkit import errors
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
 from subgraphkit.binding.shapes import shapes_of_inputs
-from subgraphkit.configuration.config import plain_options, plain_settings, plain_value
+from subgraphkit.configuration.config import changed_options, plain_options, plain_settings
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS
 from subgraphkit.ir import Initializer
 from subgraphkit.logs import logger_of
@@ -240,11 +240,7 @@ def _job(graph: Any) -> dict[str, Any]:
 def backend_recipe(graph: Any, backend: Backend) -> dict[str, Any]:
     """Return by what another process finds a backend, and its options; or BackendError (SGK137)."""
     name, kind = backend.name, type(backend)
-    options = {
-        option.name: plain_value(value)
-        for option in backend.options
-        if (value := getattr(backend.option_values, option.name, option.default)) != option.default
-    }
+    options = changed_options(backend)
     given = next((one.target for one in graph.settings.backends if one.name == name), None)
     problem = "" if hasattr(os, "memfd_create") else f"{sys.platform} has no memory for it"
     if given is None and not CATALOGUE.find(name, IN_PROCESS) and not problem:

@@ -50,7 +50,7 @@ def store_values(values: Mapping[str, Any], folder: Path) -> None:
 def restore_values(folder: Path) -> dict[str, Any]:
     """Read what ``store_values`` stored."""
 
-    def restore(file: str, kind: str) -> _Array:
+    def restore(file: str, kind: str) -> Any:
         array, dtype = np.load(folder / file, allow_pickle=False), DataType[kind].numpy
         # NumPy stores the types of ml_dtypes as raw bytes
         return array if array.dtype == dtype else array.view(dtype)

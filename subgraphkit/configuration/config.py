@@ -366,6 +366,14 @@ def plain_options(settings: ResolvedConfig) -> dict[str, dict[str, Any]]:
     }
 
 
+def changed_options(backend: Any) -> dict[str, Any]:
+    """Return the options of a backend that are not at their defaults, by name, as plain data."""
+    values = (
+        (one, getattr(backend.option_values, one.name, one.default)) for one in backend.options
+    )
+    return {one.name: plain_value(value) for one, value in values if value != one.default}
+
+
 def plain_value(value: Any) -> Any:
     """Return a value as JSON can hold it and the settings can read it again."""
     if isinstance(value, Mapping):

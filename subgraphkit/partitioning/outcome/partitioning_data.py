@@ -13,7 +13,7 @@ from subgraphkit.backend.messages import did_you_mean
 from subgraphkit.backend.operator import Evidence
 from subgraphkit.backend.refusal import Refusal
 from subgraphkit.binding import BoundModel
-from subgraphkit.configuration.config import plain_value
+from subgraphkit.configuration.config import changed_options
 from subgraphkit.errors import BackendUnavailableError, ConfigError
 from subgraphkit.ir import Node, Subgraph, boundaries, make_subgraph
 from subgraphkit.ir.costs import estimate_flops
@@ -74,14 +74,7 @@ class PartitioningData:
     @property
     def given_options(self) -> Mapping[str, Mapping[str, object]]:
         """By backend, its options that are not at their defaults, as plain data."""
-        return {
-            claim.backend.name: {
-                one.name: plain_value(value)
-                for one in claim.backend.options
-                if (value := getattr(claim.backend.option_values, one.name)) != one.default
-            }
-            for claim in self.passes.claims
-        }
+        return {one.backend.name: changed_options(one.backend) for one in self.passes.claims}
 
     @property
     def cannot_run(self) -> Mapping[str, BackendUnavailableError]:
