@@ -226,6 +226,8 @@ def _cast(node: Node) -> str:
     made, maker, before = node.graph.dtype(node.outputs[0]), node.producer(0), _cast_before(node)
     if made is DataType.BFLOAT16 and node.dtype(0) is not made and not rounds_to_bfloat16():
         return "a cast to bfloat16, which OpenVINO does not round to the nearest here"
+    if maker is not None and {made, node.dtype(0)} == {DataType.INT8, DataType.UINT8}:
+        return "8 bits that are computed, of which OpenVINO keeps what has no other sign"
     while maker is not None and maker.op_type in {"Identity", "Transpose"}:
         maker = maker.producer(0)
     is_arg = maker is not None and maker.op_type in {"ArgMax", "ArgMin"}  # to OpenVINO a TopK
