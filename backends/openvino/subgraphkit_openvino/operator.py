@@ -32,6 +32,9 @@ _OF_VALUES: Final = re.compile(
 )
 """How OpenVINO puts it that fed values or shapes do not fit one another."""
 
+_SHORT: Final = "larger than the data shape after padding"
+"""How OpenVINO puts it that a window is longer than an axis; ONNX makes nothing of that."""
+
 _MOST_LENT: Final = 2
 """Requests that are kept with arrays in their memory: one is fed what the other has computed."""
 
@@ -112,9 +115,10 @@ class OpenVINOOperator(SubgraphOperator):
                     self._shares = True  # for good: what was bound once is somebody else's
         except Exception as error:
             self._is_spoilt = True  # what failed once, OpenVINO (2026.4) reports from then on
-            if self._guard.fallback.may_help(inputs):
-                return self._guard.fallback.run_instead(self._failure_of(error), inputs, outputs)
-            raise self._failure_of(error) from error
+            failure, fallback = self._failure_of(error), self._guard.fallback
+            if fallback.may_help(inputs) or _SHORT in str(failure):
+                return fallback.run_instead(failure, inputs, outputs)
+            raise failure from error
         finally:
             if not lent or len(idle) < _MOST_LENT:
                 idle.append((request, lent))
