@@ -7,8 +7,9 @@ from functools import partial
 from math import gcd, prod
 from typing import Any, Final
 
-from subgraphkit_openvino import library
-from subgraphkit_openvino.walks import follows, operations
+import numpy as np
+
+from subgraphkit_openvino import walks
 
 _KEEPING: Final = frozenset(
     {"Clamp", "Elu", "Gelu", "HSigmoid", "HSwish", "Interpolate", "Mish", "PRelu", "Relu"}
@@ -25,58 +26,49 @@ _CROWD: Final = 1 << 14
 """Places times period from which on that loop takes 3 to 12 times as long as two transpositions."""
 
 
-def compute_selu_by_elu(model: Any) -> None:
+@walks.each("Selu")
+def compute_selu_by_elu(op: Any, ops: Any) -> None:
     """Scale what Elu returns: it has a compiled kernel, Selu the one of reference."""
-    ops = library.runtime().opset13
-    for op in operations(model):
-        is_selu = op.get_type_name() == "Selu"  # Python reads other numbers of bfloat16
-        if is_selu and op.get_output_element_type(0).get_type_name() != "bf16":
-            value, alpha, scale = op.input_values()
-            grown = ops.elu(value, float(alpha.get_node().get_data()))
-            op.output(0).replace(ops.multiply(grown, scale).output(0))
+    value, alpha, scale = op.input_values()
+    grown = ops.elu(value, float(alpha.get_node().get_data(dtype=np.float32)))
+    op.output(0).replace(ops.multiply(grown, scale).output(0))
 
 
-def widen_rows(model: Any) -> None:
+@walks.each("ConvolutionBackpropData")
+def widen_rows(op: Any, ops: Any) -> None:
     """Write a transposed convolution along one axis as one along two, the first of size 1.
 
     Along one axis OpenVINO multiplies matrices and adds up, which takes 2 to 6 times as long.
     """
-    ops = library.runtime().opset13
-    for op in operations(model):
-        if op.get_type_name() != "ConvolutionBackpropData" or op.get_input_size() > 2:  # noqa: PLR2004 (a size is given)
-            continue
-        if len(op.get_input_partial_shape(0)) > 3:  # noqa: PLR2004 (rows)
-            continue
-        how, axis = op.get_attributes(), ops.constant([2])
-        wide = {"strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1, "output_padding": 0}
-        how |= {key: [value, *how[key]] for key, value in wide.items()}
-        pictures = (ops.unsqueeze(value, axis) for value in op.input_values())
-        made = ops.convolution_backprop_data(*pictures, **how)
-        op.output(0).replace(ops.squeeze(made, axis).output(0))
+    if op.get_input_size() > 2 or len(op.get_input_partial_shape(0)) > 3:  # noqa: PLR2004 (a size is given, or there are rows)
+        return
+    how, axis = op.get_attributes(), ops.constant([2])
+    wide = {"strides": 1, "pads_begin": 0, "pads_end": 0, "dilations": 1, "output_padding": 0}
+    how |= {key: [value, *how[key]] for key, value in wide.items()}
+    pictures = (ops.unsqueeze(value, axis) for value in op.input_values())
+    made = ops.convolution_backprop_data(*pictures, **how)
+    op.output(0).replace(ops.squeeze(made, axis).output(0))
 
 
-def turn_channels(model: Any) -> None:
+@walks.each("Reshape", "Result", "Softmax", "Squeeze")
+def turn_channels(op: Any, ops: Any) -> None:
     """Transpose twice where channels of a convolution must come first.
 
     OpenVINO's own loop for that is slow where channels lie a multiple of its cache apart.
     """
-    ops = library.runtime().opset13
     shaped = partial(ops.reshape, special_zero=False)
-    for op in operations(model):
-        if op.get_type_name() not in {"Reshape", "Result", "Softmax", "Squeeze"}:
-            continue
-        value = op.input_value(0)
-        shape = value.get_partial_shape()
-        if shape.is_dynamic or len(shape) < 4 or not follows(value, ("Convolution",), _KEEPING):  # noqa: PLR2004 (of rows, both transpositions would be left out)
-            continue
-        batch, channels, *space = shape.to_shape()
-        is_slow = channels in _TURNED and channels * gcd(prod(space), _PERIOD) >= _CROWD
-        if is_slow and space[-1] > 1:  # of one column, OpenVINO mixes elements up
-            last = ops.transpose(value, ops.constant([0, *range(2, len(shape)), 1]))
-            rows = shaped(last, ops.constant([batch, prod(space), channels]))
-            turned = ops.transpose(rows, ops.constant([0, 2, 1]))
-            first = shaped(turned, ops.constant([*shape.to_shape()]))
-            op.input(0).replace_source_output(first.output(0))
+    value = op.input_value(0)
+    shape = value.get_partial_shape()
+    if shape.is_dynamic or len(shape) < 4 or not walks.follows(value, ("Convolution",), _KEEPING):  # noqa: PLR2004 (of rows, both transpositions would be left out)
+        return
+    batch, channels, *space = shape.to_shape()
+    is_slow = channels in _TURNED and channels * gcd(prod(space), _PERIOD) >= _CROWD
+    if is_slow and space[-1] > 1:  # of one column, OpenVINO mixes elements up
+        last = ops.transpose(value, ops.constant([0, *range(2, len(shape)), 1]))
+        rows = shaped(last, ops.constant([batch, prod(space), channels]))
+        turned = ops.transpose(rows, ops.constant([0, 2, 1]))
+        first = shaped(turned, ops.constant([*shape.to_shape()]))
+        op.input(0).replace_source_output(first.output(0))
 
 
 QUICKER: Final = (compute_selu_by_elu, widen_rows, turn_channels)

@@ -20,22 +20,20 @@ _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution"
 _SUMS: Final = {"MatMul", "ReduceMean"}
 
 
-def round_before_limits(model: Any) -> None:
+@walks.each("FakeQuantize")
+def round_before_limits(op: Any, ops: Any) -> None:
     """Round what is quantised by its step; an ``openvino.Model`` is changed in place.
 
     OpenVINO rounds the distance from the lower limit, in which a number halfway between two steps
     is no longer halfway, or goes to the other step. Kernels of eight bits stay what they are.
     """
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        step = _step(op) if op.get_type_name() == "FakeQuantize" else None
-        if step is not None:
-            scale = ops.constant(step)
-            parts = ops.divide(op.input_value(0), scale)
-            # else times what 1 / scale rounds to
-            parts.get_rt_info()["nonconvertable_divide_0"] = True
-            steps = ops.round(parts, "half_to_even")
-            op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
+    if (step := _step(op)) is not None:
+        scale = ops.constant(step)
+        parts = ops.divide(op.input_value(0), scale)
+        # else times what 1 / scale rounds to
+        parts.get_rt_info()["nonconvertable_divide_0"] = True
+        steps = ops.round(parts, "half_to_even")
+        op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
 
 
 def _step(op: Any) -> Any:
@@ -54,126 +52,112 @@ def _step(op: Any) -> Any:
     return next((one for one in steps if ((below + _LEVELS - 1) * one == high).all()), near)
 
 
-def subtract_whole_numbers(model: Any) -> None:
+@walks.each("Subtract")
+def subtract_whole_numbers(op: Any, ops: Any) -> None:
     """Take zero points from whole numbers; beside a product, for what is compared alone.
 
     OpenVINO multiplies both by the scale first, so that the last digit is another, and nothing is
     less than 0. The greater of a number and nothing keeps it from joining the scale with what is
     added behind.
     """
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        if op.get_type_name() != "Subtract":
-            continue
-        wide, scaled = [op.input_value(place).get_node() for place in range(2)], walks.readers(op)
-        read = {one.get_type_name() for multiplied in scaled for one in walks.readers(multiplied)}
-        if (
-            {one.get_type_name() for one in wide} != {"Convert"}
-            or {one.get_type_name() for one in scaled} != {"Multiply"}
-            or not all(one.get_input_element_type(0).is_integral() for one in wide)
-            or wide[0].input_value(0).get_node().get_type_name() == "Constant"
-        ):
-            continue
-        kind = op.get_output_element_type(0)
-        less = ops.subtract(*(ops.convert(one.input_value(0), "i32") for one in wide))
-        less, is_multiplied = ops.convert(less, kind), not read.isdisjoint(_PRODUCTS)
-        if not is_multiplied:
-            op.output(0).replace(less.output(0))
-        for one in scaled:
-            is_first = one.input_value(0).get_node().get_friendly_name() == op.get_friendly_name()
-            exact = ops.multiply(less, one.input_value(int(is_first))) if is_multiplied else one
-            for end in one.output(0).get_target_inputs():
-                if not is_multiplied or end.get_node().get_type_name() in _COMPARISONS:
-                    low = ops.convert(ops.constant(np.float32(-np.inf)), kind)
-                    end.replace_source_output(ops.maximum(exact.output(0), low).output(0))
+    wide, scaled = [op.input_value(place).get_node() for place in range(2)], walks.readers(op)
+    read = {one.get_type_name() for multiplied in scaled for one in walks.readers(multiplied)}
+    if (
+        {one.get_type_name() for one in wide} != {"Convert"}
+        or {one.get_type_name() for one in scaled} != {"Multiply"}
+        or not all(one.get_input_element_type(0).is_integral() for one in wide)
+        or wide[0].input_value(0).get_node().get_type_name() == "Constant"
+    ):
+        return
+    kind = op.get_output_element_type(0)
+    less = ops.subtract(*(ops.convert(one.input_value(0), "i32") for one in wide))
+    less, is_multiplied = ops.convert(less, kind), not read.isdisjoint(_PRODUCTS)
+    if not is_multiplied:
+        op.output(0).replace(less.output(0))
+    for one in scaled:
+        is_first = one.input_value(0).get_node().get_friendly_name() == op.get_friendly_name()
+        exact = ops.multiply(less, one.input_value(int(is_first))) if is_multiplied else one
+        for end in one.output(0).get_target_inputs():
+            if not is_multiplied or end.get_node().get_type_name() in _COMPARISONS:
+                low = ops.convert(ops.constant(np.float32(-np.inf)), kind)
+                end.replace_source_output(ops.maximum(exact.output(0), low).output(0))
 
 
-def drop_idle_conversions(model: Any) -> None:
+@walks.each("Convert", "ConvertLike")
+def drop_idle_conversions(op: Any, _: Any) -> None:
     """Leave out conversions to the type there is.
 
     Of a result's size OpenVINO keeps the last, and of its place: it writes to what was fed before.
     """
-    for op in walks.operations(model):
-        is_conversion = op.get_type_name() in {"Convert", "ConvertLike"}
-        if is_conversion and op.get_input_element_type(0) == op.get_output_element_type(0):
-            op.output(0).replace(op.input_value(0))
+    if op.get_input_element_type(0) == op.get_output_element_type(0):
+        op.output(0).replace(op.input_value(0))
 
 
-def keep_places_inside(model: Any) -> None:
+@walks.each("GatherND")
+def keep_places_inside(op: Any, ops: Any) -> None:
     """Bound indices of GatherND by open sizes, so that nothing beside the array is read.
 
     Indices out of range are an error in ONNX; of these, the nearest element is taken.
     """
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        if op.get_type_name() != "GatherND" or op.input(0).get_partial_shape().is_static:
-            continue
-        data, places = op.input_value(0), op.input_value(1)
-        if places.get_node().get_type_name() == "Constant":
-            continue
-        first = op.get_attributes()["batch_dims"]
-        ends = (first, first + places.get_partial_shape()[-1].get_length(), 1)
-        shape = ops.shape_of(data, places.get_element_type().get_type_name())
-        sizes = ops.slice(shape, *(ops.constant(np.array([end], np.int64)) for end in ends))
-        one = ops.constant(np.ones(1, np.int64), places.get_element_type())
-        least = ops.maximum(places, ops.negative(sizes))
-        op.input(1).replace_source_output(ops.minimum(least, ops.subtract(sizes, one)).output(0))
+    data, places = op.input_values()
+    is_stored = places.get_node().get_type_name() == "Constant"
+    if is_stored or data.get_partial_shape().is_static:
+        return
+    first = op.get_attributes()["batch_dims"]
+    ends = (first, first + places.get_partial_shape()[-1].get_length(), 1)
+    shape = ops.shape_of(data, places.get_element_type().get_type_name())
+    sizes = ops.slice(shape, *(ops.constant(np.array([end], np.int64)) for end in ends))
+    one = ops.constant(np.ones(1, np.int64), places.get_element_type())
+    least = ops.maximum(places, ops.negative(sizes))
+    op.input(1).replace_source_output(ops.minimum(least, ops.subtract(sizes, one)).output(0))
 
 
-def end_where_it_begins(model: Any) -> None:
+@walks.each("Range")
+def end_where_it_begins(op: Any, ops: Any) -> None:
     """Let a Range to behind where it begins make nothing; OpenVINO (2026.4) goes on from there."""
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        is_range = op.get_type_name() == "Range"  # of several types, it is the importer's own
-        if is_range and len({port.get_element_type() for port in op.inputs()}) == 1:
-            start, end, step = op.input_values()
-            ends = ops.minimum(end, start), ops.maximum(end, start)
-            falls = ops.less(step, ops.convert_like(ops.constant(0), step))
-            op.input(1).replace_source_output(ops.select(falls, *ends).output(0))
+    if len({port.get_element_type() for port in op.inputs()}) == 1:  # else the importer's own
+        start, end, step = op.input_values()
+        ends = ops.minimum(end, start), ops.maximum(end, start)
+        falls = ops.less(step, ops.convert_like(ops.constant(0), step))
+        op.input(1).replace_source_output(ops.select(falls, *ends).output(0))
 
 
-def cover_other_axes(model: Any) -> None:
+@walks.each("GatherElements")
+def cover_other_axes(op: Any, ops: Any) -> None:
     """Cut what GatherElements reads down to its indices, of which other axes may be shorter."""
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        if op.get_type_name() != "GatherElements":
-            continue
-        data, places = op.input_value(0), op.input_value(1)
-        rank = places.get_partial_shape().rank.get_length()
-        axis = op.get_attributes()["axis"] % max(rank, 1)
-        others = [at for at in range(rank) if at != axis]
-        sizes = [places.get_partial_shape()[at] for at in others]
-        if all(
-            size.is_static and size == data.get_partial_shape()[at]
-            for at, size in zip(others, sizes, strict=True)
-        ):
-            continue
-        shape, zero, one = ops.shape_of(places), ops.constant(0), ops.constant(1)
-        for at in others:  # a Slice is taken out again, for both sides count as of one size
-            size = ops.gather(shape, ops.constant(at), zero)
-            data = ops.gather(data, ops.range(zero, size, one, "i64"), ops.constant(at))
-        op.input(0).replace_source_output(data.output(0))
+    data, places = op.input_values()
+    rank = places.get_partial_shape().rank.get_length()
+    axis = op.get_attributes()["axis"] % max(rank, 1)
+    others = [at for at in range(rank) if at != axis]
+    sizes = [places.get_partial_shape()[at] for at in others]
+    if all(
+        size.is_static and size == data.get_partial_shape()[at]
+        for at, size in zip(others, sizes, strict=True)
+    ):
+        return
+    shape, zero, one = ops.shape_of(places), ops.constant(0), ops.constant(1)
+    for at in others:  # a Slice is taken out again, for both sides count as of one size
+        size = ops.gather(shape, ops.constant(at), zero)
+        data = ops.gather(data, ops.range(zero, size, one, "i64"), ops.constant(at))
+    op.input(0).replace_source_output(data.output(0))
 
 
-def repeat_along_new_axes(model: Any) -> None:
+@walks.each("Tile")
+def repeat_along_new_axes(op: Any, ops: Any) -> None:
     """Repeat what is known when running, as a spread along new axes; Tile reads elsewhere."""
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        counts = op.input_value(1) if op.get_type_name() == "Tile" else None
-        if counts is None:
-            continue
-        is_stored = counts.get_node().get_type_name() == "Constant"
-        if is_stored and op.input(0).get_partial_shape().is_static:
-            continue
-        data, rank = op.input_value(0), op.output(0).get_partial_shape().rank.get_length()
-        ones, last = ops.constant(np.ones((rank, 1), np.int64)), ops.constant([-1])
-        sizes = ops.unsqueeze(ops.shape_of(data), ops.constant(1))
-        times = ops.unsqueeze(ops.convert(counts, "i64"), ops.constant(1))
-        shaped = partial(ops.reshape, special_zero=False)
-        pairs = [shaped(ops.concat([one, sizes], 1), last) for one in (ones, times)]
-        apart, wide = (_with_one_empty(pair, 2 * rank) for pair in pairs)
-        spread = ops.broadcast(shaped(data, apart), wide)
-        op.output(0).replace(shaped(spread, shaped(ops.multiply(sizes, times), last)).output(0))
+    data, counts = op.input_values()
+    is_stored = counts.get_node().get_type_name() == "Constant"
+    if is_stored and data.get_partial_shape().is_static:
+        return
+    rank = op.output(0).get_partial_shape().rank.get_length()
+    ones, last = ops.constant(np.ones((rank, 1), np.int64)), ops.constant([-1])
+    sizes = ops.unsqueeze(ops.shape_of(data), ops.constant(1))
+    times = ops.unsqueeze(ops.convert(counts, "i64"), ops.constant(1))
+    shaped = partial(ops.reshape, special_zero=False)
+    pairs = [shaped(ops.concat([one, sizes], 1), last) for one in (ones, times)]
+    apart, wide = (_with_one_empty(pair, 2 * rank) for pair in pairs)
+    spread = ops.broadcast(shaped(data, apart), wide)
+    op.output(0).replace(shaped(spread, shaped(ops.multiply(sizes, times), last)).output(0))
 
 
 def _with_one_empty(shape: Any, rank: int) -> Any:
@@ -184,23 +168,20 @@ def _with_one_empty(shape: Any, rank: int) -> Any:
     return ops.multiply(ops.maximum(shape, one), ops.maximum(some, others))
 
 
-def align_corners_by_sizes(model: Any) -> None:
+@walks.each("Interpolate")
+def align_corners_by_sizes(op: Any, ops: Any) -> None:
     """Resize to sizes where corners are aligned: OpenVINO puts points by scales, ONNX by sizes."""
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        how = op.get_attributes() if op.get_type_name() == "Interpolate" else {}
-        if (
-            how.get("coordinate_transformation_mode") != "align_corners"
-            or how["shape_calculation_mode"] != "scales"
-        ):
-            continue
-        data, scales, *axes = op.input_values()
-        sizes = ops.convert(ops.shape_of(data), scales.get_element_type().get_type_name())
-        if axes:
-            sizes = ops.gather(sizes, axes[0], ops.constant(0))
-        wide = ops.convert(ops.floor(ops.multiply(sizes, scales)), "i64")
-        how |= {"shape_calculation_mode": "sizes"}
-        op.output(0).replace(ops.interpolate(data, wide, **how, axes=(*axes, None)[0]).output(0))
+    how = op.get_attributes()
+    is_aligned = how["coordinate_transformation_mode"] == "align_corners"
+    if not is_aligned or how["shape_calculation_mode"] != "scales":
+        return
+    data, scales, *axes = op.input_values()
+    sizes = ops.convert(ops.shape_of(data), scales.get_element_type().get_type_name())
+    if axes:
+        sizes = ops.gather(sizes, axes[0], ops.constant(0))
+    wide = ops.convert(ops.floor(ops.multiply(sizes, scales)), "i64")
+    how |= {"shape_calculation_mode": "sizes"}
+    op.output(0).replace(ops.interpolate(data, wide, **how, axes=(*axes, None)[0]).output(0))
 
 
 def hold_apart(model: Any) -> None:
@@ -237,31 +218,29 @@ def hold_apart(model: Any) -> None:
         _part(several if len(several) > 1 else ())
 
 
-def choose_first(model: Any) -> None:
+@walks.each("MaxPool")
+def choose_first(op: Any, _: Any) -> None:
     """Keep what reads a MaxPool behind it.
 
     OpenVINO (2026.4) computes such a function of all, with the convolution before the pool. That is
     wrong but for functions that rise.
     """
-    for op in walks.operations(model):
-        is_pool = op.get_type_name() == "MaxPool"
-        if is_pool and not {one.get_type_name() for one in walks.readers(op)} <= _RISING:
-            _part(op.inputs())
+    if not {one.get_type_name() for one in walks.readers(op)} <= _RISING:
+        _part(op.inputs())
 
 
-def take_absolutes(model: Any) -> None:
+@walks.each("Abs")
+def take_absolutes(op: Any, ops: Any) -> None:
     """Keep absolute values where they are.
 
     OpenVINO (2026.4) takes them of all parts of a vector, also for others that read it, and leaves
     them out of whole numbers that it finds, wrongly, to be 0 or more.
     """
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        if op.get_type_name() == "Abs" and op.get_output_element_type(0).is_real():
-            _part(op.inputs() if op.get_output_partial_shape(0).rank == 1 else ())
-        elif op.get_type_name() == "Abs" and op.get_output_element_type(0).is_signed():
-            value = op.input_value(0)
-            op.output(0).replace(ops.maximum(value, ops.negative(value)).output(0))
+    if op.get_output_element_type(0).is_real():
+        _part(op.inputs() if op.get_output_partial_shape(0).rank == 1 else ())
+    elif op.get_output_element_type(0).is_signed():
+        value = op.input_value(0)
+        op.output(0).replace(ops.maximum(value, ops.negative(value)).output(0))
 
 
 def _part(ends: Iterable[Any]) -> None:
@@ -272,30 +251,26 @@ def _part(ends: Iterable[Any]) -> None:
             end.replace_source_output(ops.prelu(value, slope).output(0))
 
 
-def mask_attention(model: Any) -> None:
+@walks.each("ScaledDotProductAttention", "Softmax")
+def mask_attention(op: Any, ops: Any) -> None:
     """Give attention without a mask one that hides nothing, where the number of keys is open.
 
     Without, OpenVINO (2026.4) computes it wrong once a run had one key and the next has eight.
     That the mask is 0 is not to be known before running, or it is left out again.
     """
-    ops = library.runtime().opset13
-    for op in walks.operations(model):
-        name = op.get_type_name()
-        if name not in {"ScaledDotProductAttention", "Softmax"}:
-            continue
-        scores, is_whole = op.input_value(0), name != "Softmax"
-        if is_whole:
-            is_bare = op.get_input_size() > _MASK and op.get_input_partial_shape(_MASK).rank == 0
-            is_bare = is_bare and op.get_input_partial_shape(1)[-2].is_dynamic
-        else:
-            made = scores.get_node().get_type_name() in {"Divide", "MatMul", "Multiply"}
-            is_bare = made and _open_rank(scores) > 1
-        if is_bare:
-            shape = ops.shape_of(op.input_value(int(is_whole)))
-            size = ops.gather(shape, ops.constant([[-1 - is_whole]]), ops.constant(0))
-            none = ops.convert(ops.less(size, ops.constant([0])), scores.get_element_type())
-            place, mask = (_MASK, none) if is_whole else (0, ops.add(scores, none))
-            op.input(place).replace_source_output(mask.output(0))
+    scores, is_whole = op.input_value(0), op.get_type_name() != "Softmax"
+    if is_whole:
+        is_bare = op.get_input_size() > _MASK and op.get_input_partial_shape(_MASK).rank == 0
+        is_bare = is_bare and op.get_input_partial_shape(1)[-2].is_dynamic
+    else:
+        made = scores.get_node().get_type_name() in {"Divide", "MatMul", "Multiply"}
+        is_bare = made and _open_rank(scores) > 1
+    if is_bare:
+        shape = ops.shape_of(op.input_value(int(is_whole)))
+        size = ops.gather(shape, ops.constant([[-1 - is_whole]]), ops.constant(0))
+        none = ops.convert(ops.less(size, ops.constant([0])), scores.get_element_type())
+        place, mask = (_MASK, none) if is_whole else (0, ops.add(scores, none))
+        op.input(place).replace_source_output(mask.output(0))
 
 
 def _open_rank(value: Any) -> int:
@@ -304,35 +279,43 @@ def _open_rank(value: Any) -> int:
     return len(shape) if shape.rank.is_static and len(shape) and shape[-1].is_dynamic else 0
 
 
-def keep_above_nothing(model: Any) -> None:
+@walks.each("SoftPlus")
+def keep_above_nothing(op: Any, ops: Any) -> None:
     """Turn what OpenVINO's SoftPlus makes below 0, of which NaN may come; Tanh is joined to it."""
-    for op in walks.operations(model):
-        is_soft = op.get_type_name() == "SoftPlus"
-        if is_soft and {it.get_type_name() for it in walks.readers(op)} != {"Tanh"}:
-            ends = op.output(0).get_target_inputs()
-            above = library.runtime().opset13.absolute(op).output(0)
-            for end in ends:
-                end.replace_source_output(above)
+    if {it.get_type_name() for it in walks.readers(op)} != {"Tanh"}:
+        ends = op.output(0).get_target_inputs()
+        above = ops.absolute(op).output(0)
+        for end in ends:
+            end.replace_source_output(above)
 
 
-def spread_channels(model: Any) -> None:
+@walks.each(*_JOINED)
+def spread_channels(op: Any, ops: Any) -> None:
     """Spread constants of channels along the last axis behind products of rank 4 and above.
 
     Joined with the product, OpenVINO (2026.4) takes them for constants of the last axis.
     """
-    ops = library.runtime().opset13
-    joined = [op for op in walks.operations(model) if op.get_type_name() in _JOINED]
-    for op in joined:
-        shape = op.get_output_partial_shape(0)
-        if shape.rank.is_dynamic or len(shape) < _IMAGES or shape[-1].is_dynamic:
-            continue
-        for place, value in enumerate(op.input_values()):
-            stored, before = value.get_node(), 1 - len(shape)
-            sizes = [*stored.shape] if stored.get_type_name() == "Constant" else []
-            is_of_channels = len(sizes) >= -before and sizes[before] > sizes[-1] == 1
-            if is_of_channels and walks.follows(op.input_value(1 - place), _SUMS):
-                wide = ops.constant([*sizes[:-1], shape[-1].get_length()])
-                op.input(place).replace_source_output(ops.broadcast(value, wide).output(0))
+    shape = op.get_output_partial_shape(0)
+    if shape.rank.is_dynamic or len(shape) < _IMAGES or shape[-1].is_dynamic:
+        return
+    for place, value in enumerate(op.input_values()):
+        stored, before = value.get_node(), 1 - len(shape)
+        sizes = [*stored.shape] if stored.get_type_name() == "Constant" else []
+        is_of_channels = len(sizes) >= -before and sizes[before] > sizes[-1] == 1
+        if is_of_channels and walks.follows(op.input_value(1 - place), _SUMS):
+            wide = ops.constant([*sizes[:-1], shape[-1].get_length()])
+            op.input(place).replace_source_output(ops.broadcast(value, wide).output(0))
+
+
+@walks.each("Broadcast")
+def spread_by_ones(op: Any, ops: Any) -> None:
+    """Spread what has open sizes by ones: of two open sizes, OpenVINO (2026.4) tells the first."""
+    is_open = op.get_input_partial_shape(0).is_dynamic
+    if is_open and op.get_attributes()["mode"] == "bidirectional":
+        (value, sizes), kind = op.input_values(), op.get_output_element_type(0)
+        join = ops.logical_and if kind.get_type_name() == "boolean" else ops.multiply
+        ones = ops.broadcast(ops.constant(1, kind), sizes)
+        op.output(0).replace(join(value, ones).output(0))
 
 
 def hand_out_branches(model: Any) -> None:
@@ -349,6 +332,7 @@ REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers,
     keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
     align_corners_by_sizes, hold_apart, choose_first, take_absolutes, mask_attention,
-    spread_channels, keep_above_nothing, compute_stored, *QUICKER, hand_out_branches,
+    spread_channels, spread_by_ones, keep_above_nothing, compute_stored, *QUICKER,
+    hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

@@ -1,9 +1,12 @@
 """Questions about the operations of a model, which lead from one to what it reads or is read by."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import wraps
 from typing import Any, Final
 
 import numpy as np
+
+from subgraphkit_openvino import library
 
 _PARTING: Final = {"Slice", "Split", "VariadicSplit"}
 
@@ -15,6 +18,21 @@ def operations(model: Any) -> Iterator[Any]:
         if op.get_type_name() == "If":
             for branch in range(2):
                 yield from operations(op.get_function(branch))
+
+
+def each(*names: str) -> Callable[[Callable[[Any, Any], None]], Callable[[Any], None]]:
+    """Make a rewrite of a model of what changes one operation that has one of some names."""
+
+    def rewriting(change: Callable[[Any, Any], None]) -> Callable[[Any], None]:
+        @wraps(change)
+        def rewrite(model: Any) -> None:
+            for op in operations(model):
+                if op.get_type_name() in names:
+                    change(op, library.runtime().opset13)
+
+        return rewrite
+
+    return rewriting
 
 
 def readers(op: Any) -> list[Any]:
