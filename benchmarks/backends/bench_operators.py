@@ -188,6 +188,15 @@ def _exponential() -> tuple[Any, Feeds]:
     return _repeated("Selu({0})", 3, _numbers(1, 64, 56, 56))
 
 
+def _sine() -> tuple[Any, Feeds]:
+    return _repeated("Sin({0})", 3, 20 * _numbers(1, 64, 56, 56))  # small angles are quick
+
+
+def _sampling() -> tuple[Any, Feeds]:
+    grid = np.random.default_rng(0).uniform(-1, 1, (1, 56, 56, 2)).astype(np.float32)
+    return _repeated("GridSample<align_corners=1>({0}, g)", 2, _numbers(1, 32, 56, 56), g=grid)
+
+
 def _columns() -> tuple[Any, Feeds]:
     return _repeated("Softmax<axis=1>({0})", 3, _numbers(1, 21, 112, 112))
 
@@ -237,6 +246,8 @@ MODELS: Final = {
     "volume": _volume,
     "logarithm": _logarithm,
     "exponential": _exponential,
+    "sine": _sine,
+    "sampling": _sampling,
     "columns": _columns,
     "cubic": _cubic,
     "movement": _movement,

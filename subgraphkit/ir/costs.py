@@ -122,6 +122,8 @@ def _kind_of(node: Node) -> str | None:
             return None
         case "cubic" if node.attribute("mode", "") != "cubic":
             return None
+        case "sampling" if not node.attribute("align_corners", 0):
+            return None
     return kind
 
 
@@ -262,6 +264,8 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("Softmax", "LogSoftmax"), "columns"),
     **dict.fromkeys(("Mish", "Softplus"), "logarithm"),
     **dict.fromkeys(("Celu", "Elu", "Selu"), "exponential"),
+    **dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Cosh", "Sin", "Sinh", "Tan"), "sine"),
+    "GridSample": "sampling",
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), "steps"),
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
 }

@@ -53,6 +53,8 @@ _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "slope": (2.4, 1.2, 0.031, 0.22, 0.08),
     "logarithm": (0.8, 4.9, 0.25, None, 2.4),
     "exponential": (1.2, 1.4, 0.4, None, 2.8),
+    "sine": (0.4, 1.2, 2.8, None, 2.7),
+    "sampling": (7.0, 5.8, 1.0, None, 1.5),
     "columns": (0.7, 1.3, 0.1, None, 0.2),
     "cubic": (0.6, 50.0, 8.0, None, 2.0),
     "steps": (0.3, 0.02, 0.3, None, None),
