@@ -174,8 +174,7 @@ def test_a_bundle_that_is_replaced_while_it_is_mapped_keeps_answering(backend, t
             assert one.tobytes() == other.tobytes()
         session.export(tmp_path / "again")
     with sk.InferenceSession(tmp_path / "again") as session:
-        for one, other in zip(before, answers(session), strict=True):
-            np.testing.assert_array_equal(one, other)
+        np.testing.assert_equal(before, answers(session))
 
 
 @pytest.mark.skipif("onnxruntime" not in INSTALLED, reason="it is about a library that copies")
@@ -202,8 +201,7 @@ class TestLettingGo:
             session.update_weights({"w": w})
             np.testing.assert_array_equal(answers(session)[1], expected[1])
         with sk.InferenceSession(tmp_path / "bundle") as session:
-            for one, other in zip(expected, answers(session), strict=True):
-                np.testing.assert_array_equal(one, other)
+            np.testing.assert_equal(expected, answers(session))
 
     def test_a_file_that_was_changed_is_no_source_of_them(self, tmp_path):
         path = self.model(tmp_path)
@@ -214,8 +212,7 @@ class TestLettingGo:
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
             with pytest.raises(SubgraphkitError, match=r"SGK188.*m\.onnx"):
                 session.export(tmp_path / "bundle")
-            for one, other in zip(expected, answers(session), strict=True):
-                np.testing.assert_array_equal(one, other)
+            np.testing.assert_equal(expected, answers(session))
             path.unlink()
             with pytest.raises(sk.errors.CallerError, match="SGK192"):
                 _ = session.spec
@@ -230,8 +227,7 @@ class TestLettingGo:
             session.export(tmp_path / "bundle")
             expected = answers(session)
         with sk.InferenceSession(tmp_path / "bundle") as session:
-            for one, other in zip(expected, answers(session), strict=True):
-                np.testing.assert_array_equal(one, other)
+            np.testing.assert_equal(expected, answers(session))
 
     def test_a_model_that_somebody_has_loaded_keeps_them(self, tmp_path):
         path = self.model(tmp_path)

@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 
 import subgraphkit as sk
-from subgraphkit.backend import (
-    ON_DEVICE,
-    Backend,
-    OpSelector,
-    SubgraphOperator,
-    SubgraphProperty,
-    Traits,
-)
+from subgraphkit.backend import ON_DEVICE, SubgraphOperator, Traits
 from subgraphkit.errors import InputError
 from subgraphkit.running.devices import DeviceBuffer
 from subgraphkit.testing.small_models import model_of
+from tests.fakes import claiming
 
 X = np.array([-1, 2], np.float32)
 
@@ -81,38 +75,20 @@ def _left(result, wanted):
     return result
 
 
-class RemoteProperty(SubgraphProperty):
-    """Takes each node on its own."""
-
-    max_nodes = 1
-
-    def __init__(self, log):
-        self._log = log
-
-    def create_selector(self, graph):
-        return OpSelector(graph, ["Relu", "Neg", "Abs"])
+def remote(log):
+    """Make a backend with a device of its own, which takes each node on its own."""
 
     def create_operator(self, subgraph, context):
-        return RemoteOperator(context.compile(subgraph), self._log)
+        return RemoteOperator(context.compile(subgraph), log)
 
-
-class RemoteBackend(Backend):
-    """Has a device of its own."""
-
-    name = "remote"
-
-    def __init__(self, log):
-        super().__init__()
-        self._log = log
-
-    def properties(self):
-        return (RemoteProperty(self._log),)
+    taken = ["Relu", "Neg", "Abs"]
+    return claiming(taken, "remote", max_nodes=1, create_operator=create_operator)
 
 
 def ran(body, fed, **settings):
     """Run a model and return its outputs and what the operators were called with."""
     log: list[Any] = []
-    backends = [RemoteBackend(log), "numpy"]
+    backends = [remote(log), "numpy"]
     with sk.InferenceSession(model_of(body), backend=backends, **settings) as session:
         return session.run(None, {"x": fed}), log
 
@@ -150,7 +126,7 @@ def test_a_state_stays_on_the_device_from_step_to_step():
     model = model_of(
         "agraph (float[2] x, float[N] p) => (float[2] y, float[M] q) { y = Abs(x) q = Neg(p) }"
     )
-    with sk.InferenceSession(model, backend=[RemoteBackend(log), "numpy"]) as session:
+    with sk.InferenceSession(model, backend=[remote(log), "numpy"]) as session:
         state = sk.State(session, {"p": "q"})
         state.reset({"p": X})
         for _ in range(2):
@@ -178,7 +154,7 @@ MIXED = "agraph (float[2] x) => (float[2] a, float[2] y) { a = Relu(x) y = Exp(a
 def bound(body, fed=X, **settings):
     """Open a session with a binding that feeds ``x``, and the log of its operators."""
     log: list[Any] = []
-    backends = [RemoteBackend(log), "numpy"]
+    backends = [remote(log), "numpy"]
     with sk.InferenceSession(model_of(body), backend=backends, **settings) as session:
         binding = session.io_binding()
         binding.bind_ortvalue_input("x", fed)
