@@ -64,7 +64,8 @@ def value(session):
 
 
 def states(session):
-    return {n: (s.backend, s.wanted, s.state) for n, s in session.status().items()}
+    """Say of each subgraph who runs it, who is to, and how far that is."""
+    return {n: f"{s.backend} {s.wanted} {s.state}" for n, s in session.status().items()}
 
 
 def test_a_session_answers_before_its_backends_have_compiled(slow):
@@ -76,19 +77,13 @@ def test_a_session_answers_before_its_backends_have_compiled(slow):
         assert value(session) == [19, 32]
         assert not session.ready
         assert not session.wait(0)
-        assert states(session) == {
-            "one_0": ("quick", "one", "compiling"),
-            "two_1": ("quick", "two", "waiting"),
-        }
+        assert states(session) == {"one_0": "quick one compiling", "two_1": "quick two waiting"}
         assert slow.compiled == []
         slow.allowed.set()
         assert session.wait(30)
         assert session.ready
         assert slow.compiled == ["one_0", "two_1"]
-        assert states(session) == {
-            "one_0": ("one", "one", "ready"),
-            "two_1": ("two", "two", "ready"),
-        }
+        assert states(session) == {"one_0": "one one ready", "two_1": "two two ready"}
         assert [step.operator for step in session.plan.steps] == slow.operators
         assert [s.backend for s in session.partitioning.subgraphs] == ["one", "two"]
         assert value(session) == [19, 32]
@@ -115,8 +110,8 @@ def test_a_session_stays_as_it_is_where_a_backend_fails_with_a_reason(slow, capl
     ):
         assert session.wait(30)
         assert states(session) == {
-            "early_0": ("quick", "early", "failed"),
-            "broken_1": ("quick", "broken", "failed"),
+            "early_0": "quick early failed",
+            "broken_1": "quick broken failed",
         }
         assert [one.closed for one in slow.operators] == [1]
         reason = session.status()["early_0"].reason
@@ -132,10 +127,7 @@ def test_a_session_stays_as_it_is_where_a_backend_fails_with_a_reason(slow, capl
         # Of the start nothing is reported, which nobody asked for; of what came of it once.
         (record,) = [one for one in caplog.records if one.name == "subgraphkit.placement"]
         assert "giving" in record.message
-        assert states(session) == {
-            "quick_0": ("quick", "quick", "ready"),
-            "good_1": ("good", "good", "ready"),
-        }
+        assert states(session) == {"quick_0": "quick quick ready", "good_1": "good good ready"}
         assert value(session) == [19, 32]
 
     # Where nobody can be asked at all, everything stays.
@@ -168,15 +160,15 @@ def test_a_session_is_built_at_once_where_nothing_is_to_be_waited_for(slow):
     quick = claiming(BOTH, "quick")
     with opened(quick) as session:
         assert session.wait(30)
-        assert states(session) == {"quick_0": ("quick", "quick", "ready")}
+        assert states(session) == {"quick_0": "quick quick ready"}
     with sk.InferenceSession(parsed(LINEAR), [quick]) as session:
         assert session.ready
         assert session.wait()
-        assert states(session) == {"quick_0": ("quick", "quick", "ready")}
+        assert states(session) == {"quick_0": "quick quick ready"}
     # Pins hold from the first run on.
     with opened(slow.backend(BOTH, "slow"), quick, pin="MatMul=slow") as session:
         assert session.ready
-        assert states(session) == {"slow_0": ("slow", "slow", "ready")}
+        assert states(session) == {"slow_0": "slow slow ready"}
     with opened(slow.backend(BOTH, "slow"), quick, require={"slow": 1.0}) as session:
         assert session.ready
     with pytest.raises(sk.errors.BackendNotFoundError):
@@ -187,10 +179,7 @@ def test_a_session_is_built_at_once_where_nothing_is_to_be_waited_for(slow):
         assert value(session) == [19, 32]
         slow.allowed.set()
         assert session.wait(30)
-        assert states(session) == {
-            "slow_0": ("slow", "slow", "ready"),
-            "numpy_1": ("numpy", "numpy", "ready"),
-        }
+        assert states(session) == {"slow_0": "slow slow ready", "numpy_1": "numpy numpy ready"}
 
 
 @pytest.mark.parametrize("make", [WeightedOperator, ReferenceOperator])
@@ -202,7 +191,7 @@ def test_weights_that_change_meanwhile_hold_after_it(slow, make):
         assert value(session) == [9, 12]
         slow.allowed.set()
         assert session.wait(30)
-        assert {state for _, _, state in states(session).values()} == {"ready"}
+        assert {one.state for one in session.status().values()} == {"ready"}
         assert value(session) == [9, 12]
         assert session.weight_versions == {"bias": 1}
 
@@ -218,7 +207,7 @@ def test_engines_of_the_cache_are_not_compiled_again(slow, tmp_path):
     for _ in range(2):
         with opened(*backends, cache_dir=tmp_path) as session:
             assert session.wait(30)
-            assert states(session) == {"slow_0": ("slow", "slow", "ready")}
+            assert states(session) == {"slow_0": "slow slow ready"}
             assert value(session) == [19, 32]
     assert slow.compiled == ["slow_0"]
     assert [operator.closed for operator in slow.operators] == [1, 1, 1]  # one for the proof
@@ -236,7 +225,7 @@ def test_closing_stops_the_build_and_leaves_nothing(slow):
     assert slow.compiled == ["one_0"]
     assert [operator.closed for operator in slow.operators] == [1]
     assert [step.operator.closed for step in first.steps] == [1]
-    assert {state for _, _, state in states(session).values()} == {"failed"}
+    assert {one.state for one in session.status().values()} == {"failed"}
     assert threading.active_count() <= before + 1  # the timer, at most
 
 
@@ -259,7 +248,7 @@ def test_a_forked_child_waits_for_nothing(slow):
         assert said == "True True quick failed"
         slow.allowed.set()
         assert session.wait(30)
-        assert states(session)["one_0"] == ("one", "one", "ready")
+        assert states(session)["one_0"] == "one one ready"
 
 
 def test_the_caller_is_told_how_far_it_is_and_may_stop_it(slow):
@@ -278,9 +267,6 @@ def test_the_caller_is_told_how_far_it_is_and_may_stop_it(slow):
     progress = Progress(stop)
     with opened(*backends, claiming(BOTH, "quick"), progress=progress) as session:
         assert session.wait(30)
-        assert states(session) == {
-            "one_0": ("quick", "one", "failed"),
-            "two_1": ("quick", "two", "failed"),
-        }
+        assert states(session) == {"one_0": "quick one failed", "two_1": "quick two failed"}
         assert session.status()["two_1"].reason == "TimeoutError: enough"
         assert value(session) == [19, 32]
