@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,7 +18,7 @@ from msgspec import Meta, Struct
 from subgraphkit.backend.contract import EngineOrigin
 from subgraphkit.bundling import messages
 from subgraphkit.ir.structure import canonical, data_digest, file_digest
-from subgraphkit.storing.files import open_through_no_link
+from subgraphkit.storing.files import accepted, open_through_no_link
 from subgraphkit.storing.folders import HAS_OWNERS, ownership_problem
 from subgraphkit.storing.kept_files import Answers, Passing
 
@@ -335,12 +336,7 @@ class BundleFiles:
             raise messages.bad_bundle(self.folder, f"{name!r} is missing") from None
         except OSError as error:
             raise messages.unreadable(path, error) from error
-        try:
-            self._check_file(path, os.fstat(file.fileno()))
-        except BaseException:
-            file.close()
-            raise
-        return file
+        return accepted(file, partial(self._check_file, path))
 
     def _check_file(self, path: Path, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from subgraphkit.errors import InvalidModelError
 from subgraphkit.onnx_io.payloads import read_into
+from subgraphkit.storing.files import accepted
 
 MoreFolders = Callable[[], Sequence[Path]]
 """Returns the folders that are trusted beside a model's own; asked only if data is elsewhere."""
@@ -320,13 +321,7 @@ def _state(file: BinaryIO) -> _State:
 
 
 def _plain(descriptor: int) -> BinaryIO:
-    file = os.fdopen(descriptor, "rb")
-    try:
-        _require_plain(os.fstat(descriptor))
-    except BaseException:
-        file.close()
-        raise
-    return file
+    return accepted(os.fdopen(descriptor, "rb"), _require_plain)
 
 
 def _require_plain(status: os.stat_result) -> None:

@@ -53,7 +53,7 @@ class Gate:
     ) -> _T:
         """Call a run when no change is being made, and keep changes waiting until it is over."""
         if self._is_taken:
-            self._wait(progress)
+            wait_for(self._turn, int if progress is None else progress.check)
         try:
             passage: Any = self._mine.passage
         except AttributeError:
@@ -67,9 +67,6 @@ class Gate:
                 passage.release()
             except RuntimeError:
                 pass
-
-    def _wait(self, progress: Progress | None) -> None:
-        wait_for(self._turn, int if progress is None else progress.check)
 
     def _open_passage(self) -> Any:
         passage = threading.RLock()

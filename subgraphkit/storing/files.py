@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -40,9 +41,13 @@ def open_plain(path: Path, *, secret: bool = False) -> BinaryIO:
         CacheError: It is not a regular file, or others could have written it or, if it is a
             secret, read it (SGK150).
     """
-    file = open_through_no_link(path)
+    return accepted(open_through_no_link(path), partial(_check_file, path, secret=secret))
+
+
+def accepted(file: BinaryIO, check: Callable[[os.stat_result], object]) -> BinaryIO:
+    """Return an open file when its status was looked at; what that raises finds it closed."""
     try:
-        _check_file(path, os.fstat(file.fileno()), secret=secret)
+        check(os.fstat(file.fileno()))
     except BaseException:
         file.close()
         raise

@@ -50,7 +50,7 @@ def _outcome_of(case: Case, subject: Subject) -> Finding:
     except SubgraphkitError as error:
         return Finding(Outcome.FAIL_PROBE, str(error))
     except Exception as error:  # noqa: BLE001 (whatever a plugin raises)
-        return breach(f"conformance() raised {_describe(error)}")
+        return breach(f"conformance() raised {type(error).__name__}: {error}")
     if reason := declared.skipped(case.id, case.needs):
         return Finding(Outcome.SKIP, reason)
     found = _run_case(case, subject)
@@ -73,11 +73,7 @@ def _run_case(case: Case, subject: Subject) -> Finding:
     except Stopped as stop:
         return stop.finding
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
-        return breach(_describe(error))
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+        return breach(f"{type(error).__name__}: {error}")
 
 
 # -- in one model -------------------------------------------------------------------------------
