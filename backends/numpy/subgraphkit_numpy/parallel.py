@@ -4,8 +4,8 @@ A kernel cuts its work into parts when it is compiled and hands them to ``share`
 when all are done. Two rules keep the threads from fighting over the CPUs:
 
 * a session has as many threads as its setting ``threads`` says, the caller included;
-* while a program that shares work runs, BLAS works on the calling thread alone (``BlasAlone``),
-  because its own threads would wait for work by spinning, on the CPUs that these need.
+* while a program that shares work runs, BLAS works on the calling thread alone (``BlasAlone``).
+  Its own threads would wait for work by spinning, on the CPUs that this pool needs.
 
 Which part runs on which thread differs from run to run. Results do not: parts write to different
 places, and where they are cut depends on sizes alone.

@@ -1,8 +1,12 @@
 """Compiling a graph to one straight-line Python function over pre-bound kernels.
 
-The road: *lower* (a kernel for every node, constants folded, copies and dead nodes dropped), find
-the *lifetimes* of the values, *emit* Python source, and *link* it with kernels and constants.
-New weights relink: what does not depend on them stays as it is.
+The road has four steps:
+
+* *lower*: find a kernel for every node, fold constants, and drop copies and dead nodes;
+* find the *lifetimes* of the values;
+* *emit* Python source;
+* *link* the source with kernels and constants. New weights repeat this step alone, and only for
+  what depends on them.
 """
 
 from subgraphkit_numpy.compiler.lowering import Chains, folding_growth

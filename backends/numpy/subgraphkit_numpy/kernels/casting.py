@@ -1,9 +1,10 @@
 """Conversions between element types.
 
-Where the specification of ``Cast`` is silent (a float that is NaN, infinite or too large for the
-integer type), the result is that of C's conversion on the machine, as in ONNX Runtime: on x86-64
-the smallest int32 or int64, of which narrower types keep the lowest bits. Integers that are too
-large keep the lowest bits, and text that is not an integer is read as a float and truncated.
+The specification of ``Cast`` is silent about a float that is NaN, infinite or too large for the
+integer type. Here, as in ONNX Runtime, such a float becomes what C's conversion makes of it on the
+machine. On x86-64 that is the smallest int32 or int64; narrower types keep its lowest bits.
+Integers that are too large keep their lowest bits. Text that is not an integer is read as a float
+and truncated.
 
 Source: ONNX operator ``Cast``, versions 9 to 25.
 """

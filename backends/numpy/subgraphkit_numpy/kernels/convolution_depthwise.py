@@ -1,10 +1,10 @@
 """Convolution with one filter, or a few, per channel.
 
-Per channel and block of output rows, a small matrix product of weights, arranged as a band in a
-matrix that is otherwise zero, with copies of the input rows shifted by each column of the window.
-Two thirds of the multiplications are with zeros, and it still is several times as fast as
-multiplying and adding arrays, because BLAS keeps sums in registers. Zero times infinity is not
-zero; a tile that comes out with anything that is not finite is computed again, tap by tap.
+Each channel and block of output rows is one small matrix product. One factor holds the weights as
+a band in a matrix that is otherwise zero. The other holds copies of the input rows, one shifted by
+each column of the window. Two thirds of the multiplications are with zeros. It is still several
+times as fast as multiplying and adding arrays, because BLAS keeps sums in registers. Zero times
+infinity is not zero, so a tile with a result that is not finite is computed again, tap by tap.
 """
 
 from math import isfinite, prod

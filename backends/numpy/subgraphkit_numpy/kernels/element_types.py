@@ -1,8 +1,8 @@
 """Element types that a node may have: those of the specification, less those nothing computes.
 
-A type is taken if any version of the operator takes it, not only the version of the model: where
-a later version widens the types, the same code computes them, and models of older operator sets
-use them. A type that no version takes has no meaning for the operator, even if NumPy would compute
+A type is taken if any version of the operator takes it, not only the version of the model. Models
+of older operator sets do use types that only a later version allows, and the same code computes
+them. A type that no version takes has no meaning for the operator, even if NumPy would compute
 something.
 
 Source: type constraints of the operator schemas of ONNX.

@@ -1,15 +1,15 @@
 """Functions of single elements as block functions, and the driver that applies them to arrays.
 
-A *block function* ``f(x, out)`` writes a function of every element of ``x`` to ``out``, an array of
-the same shape and element type (float32 or float64) that may be ``x`` itself, and returns nothing.
-Its steps each go over the whole block, so blocks should lie in a CPU's own cache together with two
-more of their size: ``BLOCK`` elements. What an element becomes does not depend on where it lies in
-a block, so neither blocks nor threads show in results.
+A *block function* ``f(x, out)`` writes a function of every element of ``x`` to ``out`` and returns
+nothing. Both arrays have one shape and one element type, float32 or float64; they may be the same
+array. Each step goes over the whole block. So a block and two more of its size should fit in a
+CPU's own cache: ``BLOCK`` elements. The result for an element does not depend on its place in a
+block, so neither blocks nor threads show in results.
 
 NumPy has no error function. In float32 it is ``tanh(x P(x^2))`` here, which needs no range
 reduction and no limits: ``np.tanh`` is vectorised on every CPU that NumPy has vector code for, and
-saturates where it should. Each P is the polynomial of degree 6 nearest to ``atanh(erf(x)) / x``,
-weighted by how errors arrive in the result, on [0, 4.3] (Gelu: [0, 6.5]); fitted by reweighted
+saturates where it should. Each P is the polynomial of degree 6 nearest to ``atanh(erf(x)) / x`` on
+[0, 4.3] (Gelu: [0, 6.5]), weighted by how errors arrive in the result. It was fitted by reweighted
 least squares (C. L. Lawson, "Contributions to the theory of linear least maximum approximation",
 1961). Its leading coefficient is positive, so beyond that range it grows on.
 """

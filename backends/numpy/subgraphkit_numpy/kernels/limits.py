@@ -2,10 +2,10 @@
 
 A few bytes of input may ask for petabytes of output: a shape, a number of repetitions, the end of
 a range. The system would grant such a request, or kill the process when the memory is written to.
-So every kernel is wrapped here, and asks here. Where the size of an output follows from the values
-of inputs or from attributes, it is computed first and held against the limit ``max_value_bytes``,
-or the option ``max_output_bytes``. Whatever is large is counted while it lives, and all of it held
-against ``max_run_bytes``.
+So every kernel is wrapped here, and asks here. Where inputs or attributes decide how large an
+output is, its size is computed first. It may not pass the option ``max_output_bytes``, or without
+that the limit ``max_value_bytes``. Every large array is counted while it lives; together they may
+not pass ``max_run_bytes``.
 """
 
 import weakref

@@ -32,8 +32,8 @@ _SHORTEST: Final = 100_000
 def areas(rows: int, columns: int, nanoseconds: float) -> list[tuple[slice, slice]]:
     """Cut the result of a product into parts that threads may share.
 
-    How it is cut depends on sizes alone, never on the number of threads, and so do the results:
-    some kernels of BLAS round an element otherwise near the edge of a product than in its middle.
+    Sizes alone decide where it is cut, never the number of threads. Otherwise results would differ
+    with that number, because some kernels of BLAS round differently near the edge of a product.
     The longer side is cut, because each part then has less of the larger factor to read.
 
     ``nanoseconds``: What one thread takes for all.

@@ -20,8 +20,8 @@ from subgraphkit_numpy.kernels.wrapping import widen
 def batch_normalization(site: Site) -> Made:
     """Scale and shift channels by running statistics, or in training by those of the batch.
 
-    Before opset 14, training is what more than one output means (and not ``is_test``); statistics
-    of a batch divide by its size, and the running ones follow with ``momentum``.
+    Before opset 14, a node trains if it has more than one output and ``is_test`` is 0. Statistics
+    of a batch divide by its size; the running ones follow them with ``momentum``.
     """
     epsilon, by_channel = site.attribute("epsilon", 1e-5), site.attribute("spatial", 1)
 

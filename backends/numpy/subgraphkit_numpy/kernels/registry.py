@@ -28,9 +28,9 @@ class Kernel:
         extra: Further arguments that never change.
         takes_out: Whether ``out`` may be given, an array to be written to and returned. It may be
             any operand of the same type.
-        shares: Whether BLAS must work on the calling thread alone meanwhile: because it hands parts
-            of its work to other threads, or because BLAS would use several for a product, and might
-            cut it where the last digits depend on it.
+        shares: Whether BLAS must work on the calling thread alone meanwhile. Some kernels hand
+            parts of their work to other threads themselves. For others, BLAS would cut a product
+            for several threads, which may change its last digits.
         block: For functions of one array element by element, what computes a block of it: takes the
             block and ``out``, which may be the same.
     """

@@ -1,9 +1,9 @@
 """Functions of whole rows as block functions, and the driver that applies them to arrays.
 
-A *block function of rows* ``f(x, out, *parameters)`` reads the rows of a matrix ``x`` of float32 or
-float64 and writes as many to ``out``, which may be ``x``. What a row becomes depends on that row
-alone, so neither blocks nor threads show in results; sums of rows are NumPy's or those of single
-dot products for that reason, and not matrix products.
+A *block function of rows* ``f(x, out, *parameters)`` reads the rows of a matrix ``x`` and writes as
+many to ``out``, which may be ``x``. Both are float32 or float64. What a row becomes depends on that
+row alone, so neither blocks nor threads show in results. For that reason a sum of a row is NumPy's
+or a single dot product, never part of a matrix product.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,10 @@
 """Support vector machines.
 
-Source: ONNX operators ``SVMClassifier`` and ``SVMRegressor`` of domain ``ai.onnx.ml``. The
-probabilities of several classes are coupled as LIBSVM, and so scikit-learn, does it (Wu, Lin and
+Probabilities of several classes are coupled as in LIBSVM, and so in scikit-learn.
+
+Source: ONNX operators ``SVMClassifier`` and ``SVMRegressor`` of domain ``ai.onnx.ml``. Wu, Lin and
 Weng, "Probability estimates for multi-class classification by pairwise coupling", 2004, second
-method).
+method.
 """
 
 from collections.abc import Callable
