@@ -1,10 +1,11 @@
 """From a draft to compiled partitions: oneDNN's own partitioning inside one region.
 
-Constants go in as they are and marked constant: at the first run the library reorders them to the
-blocked layouts its kernels want and keeps those for as long as the compiled partition lives. (It
-takes layout ``any`` for what it makes only, not for what it is given.) Values between partitions
-keep whatever layout the library chose where convolutions, pools and what is fused with them meet;
-elsewhere, and at the region's edge, they are strided.
+Constants go in as they are and are marked constant. At the first run the library reorders them to
+the blocked layouts its kernels want. It keeps those for as long as the compiled partition lives.
+(Only its outputs may have layout ``any``, not its inputs.)
+
+The library also chooses the layout of a value between convolutions, pools and what it fuses with
+them (``_FREE_OF_LAYOUT``). All other values are strided, as are those at the region's edge.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -197,9 +198,10 @@ class _Compiler:
 def _not_to_fuse(draft: GraphDraft) -> set[int]:
     """Return the values over which oneDNN 3.2 fuses what it then computes wrongly.
 
-    An elementwise operation of two tensors fused into a pool reads the second in the wrong layout;
-    fused into a softmax, it reads one that is broadcast along the last axis beyond its end. A
-    depthwise convolution fused into the one before it ends the process where there is no kernel.
+    An elementwise operation of two tensors, fused into a pool, reads the second in the wrong
+    layout. Fused into a softmax, it reads beyond the end of a second tensor that is broadcast along
+    the last axis. A depthwise convolution, fused into the convolution before it, ends the process
+    where there is no kernel.
     """
     makers = {op.outputs[0].number: op.kind for op in draft.operations}
     alone = {"avg_pool", "log_softmax", "max_pool", "softmax"}

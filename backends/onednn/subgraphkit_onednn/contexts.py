@@ -27,8 +27,8 @@ class StepError(RuntimeError):
 def scratch_plan(engine: DnnlEngine, region: CompiledRegion, edge: frozenset[int]) -> ScratchPlan:
     """Plan the memory of values that stay inside the region.
 
-    Where a step may write over an input that nobody reads again, it does: sums that oneDNN fuses
-    into a convolution would otherwise be copied first.
+    A step writes over an input where it may and nobody reads that again. Otherwise a tensor that
+    oneDNN adds in a convolution would be copied first.
 
     """
     first: dict[int, int] = {}

@@ -1,9 +1,9 @@
 """Kernels that oneDNN has for operations fused with those after them.
 
-The library fuses more than it has kernels for: what none of them takes, such as a product with two
-sums on a processor without AVX-512, is left to its reference kernel, which is a hundred times
-slower. It says which kernel it would choose, and where a fusion has none but that one, the longest
-beginning of it that has another is computed apart from the rest.
+The library fuses more than it has kernels for, such as a product with two sums on a processor
+without AVX-512. It runs such a fusion with its reference kernel, which is a hundred times slower.
+But it says which kernel it would choose. If that is the reference kernel, the fusion is split: the
+longest beginning that has a better kernel is computed apart from the rest.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """The threads of OpenMP: how many a run takes, and how they wait between two runs.
 
-Where OpenMP lets them spin for milliseconds, they are ended after each run that shares its
-processors with others: to start them again takes less than they would take away.
+Some builds of OpenMP let idle threads spin for milliseconds. There they are ended after each run
+that shares its processors with others. Starting them again costs less than their spinning.
 
 What oneDNN keeps for a thread that ran a region goes with the thread or with the region. Where both
 end at once, the library frees it twice. So no region is released while a thread ends.

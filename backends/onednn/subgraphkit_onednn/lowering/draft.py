@@ -1,7 +1,8 @@
 """A draft of a oneDNN graph, and the table of functions that write it.
 
-A draft is what a region becomes before any of it is given to the library. oneDNN knows no tensors
-of rank 0, so a scalar has one axis of length one here.
+A region becomes a draft before any of it is given to the library.
+
+Tensors of rank 0 do not exist in oneDNN, so a scalar has one axis of length one here.
 """
 
 import math

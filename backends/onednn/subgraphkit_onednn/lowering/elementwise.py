@@ -178,10 +178,9 @@ def _laid_out(
 ) -> tuple[DraftTensor, list[DraftTensor]]:
     """Return the result and the operands, all with the same axes.
 
-    Where axes of length one are the last, oneDNN takes an operand of one number per channel for
-    another when it computes it in one kernel with an operation before (seen with oneDNN 3.2). They
-    are left out. Where it has a reference kernel alone, neighbours that are broadcast alike are
-    one axis.
+    Where an operand is broadcast, axes of length one at the end are left out. With them, oneDNN 3.2
+    misreads an operand of one number per channel if it fuses the operation with the one before.
+    Where oneDNN has only a reference kernel, neighbouring axes that are broadcast alike become one.
     """
     old = node.opset < _FIRST_BROADCASTING and node.attribute("broadcast", 0)
     require(not old, "opset", "broadcasting along an axis, as before opset 7")

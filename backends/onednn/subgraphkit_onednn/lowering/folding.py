@@ -1,8 +1,9 @@
 """Constants of a node as part of the operation before it.
 
-oneDNN folds a batch normalization into a convolution as well, but scales the weights with a
-reference kernel: ten seconds at the first run of ResNet-50, where NumPy takes a few hundredths. A
-vector added to a product is its bias, which leaves room for one more sum in the same kernel.
+The library can fold a batch normalization into a convolution too, but it scales the weights with a
+reference kernel. The first run of ResNet-50 then takes ten seconds longer; scaling with NumPy takes
+a few hundredths. A vector added to a product becomes its bias, which leaves room for one more sum
+in the same kernel.
 """
 
 import math

@@ -194,8 +194,9 @@ _LINEAR: Final = {1: "linear", 2: "bilinear", 3: "trilinear"}
 def resize(draft: GraphDraft, node: Node) -> None:
     """Lower an enlargement of the spatial axes.
 
-    Where every length grows by a whole factor, oneDNN's nearest element is the one whose centre is
-    nearest, or the last one not behind; linear interpolation is taken between centres.
+    Every length must grow by a whole factor. Then oneDNN's nearest element agrees with two of
+    ONNX's rules: the nearest centre, and the last element not behind (asymmetric and floor). Linear
+    interpolation is between centres (half_pixel).
     """
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     for place in range(1, len(node.inputs)):
