@@ -68,8 +68,8 @@ class TensorRTBackend(sk.Backend[Options]):
     def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Look for TensorRT, its shared libraries, the driver and a GPU.
 
-        A machine that can build engines and not run them counts as available, because building is
-        all that the option ``build_only`` asks for; the result says so in ``builds_only``.
+        A machine that can build engines but not run them counts as available, and the result has
+        ``builds_only`` set. The option ``build_only`` asks for no more.
         """
         del deep  # doctor tries a small model in any case
         found = flavours.find(flavours.wanted_flavour())

@@ -37,9 +37,10 @@ def build_engine(
     """Build the plan of a subgraph; one build at a time goes on for a device, others wait.
 
     Raises:
-        CompileError: The parser does not take it (SGK170), makes something else of it (SGK171), the
-            builder fails (SGK172), shapes are not known or do not fit (SGK169), an option cannot
-            be honoured (SGK173), CUDA fails (SGK174), or memory is short (SGK176).
+        CompileError: With one of these codes. SGK169: shapes are not known or do not fit. SGK170:
+            the parser does not take the subgraph. SGK171: the parser makes something else of it.
+            SGK172: the builder fails. SGK173: an option cannot be honoured. SGK174: CUDA fails.
+            SGK176: memory is short.
         OptionError: The ranges asked for are not ranges of the model (SGK169).
         KeyboardInterrupt: The build was stopped by Ctrl-C.
     """

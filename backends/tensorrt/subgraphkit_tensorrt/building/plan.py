@@ -1,7 +1,7 @@
 """Plans: what the builder made, for which shapes, and how it is written down and read.
 
-The written form is a line that says what it is, a JSON description, and the bytes as they came from
-the builder; a plan is looked at before any library sees it.
+A written plan has three parts: a line that says what it is, a JSON description, and the bytes from
+the builder. A plan is checked before any library sees it.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Ranges of shapes: what the user says of the model, said of the inputs of a subgraph.
 
 A user speaks of symbolic dimensions and inputs of the model. A subgraph in the middle of it has
-inputs of its own, whose ranges follow: shapes are inferred three times, with the model's inputs at
+inputs of its own. Their ranges follow: shapes are inferred three times, with the model's inputs at
 their smallest, usual and largest.
 """
 
@@ -49,8 +49,8 @@ class InputRange:
     def cover(self, other: "InputRange", *, rounds: bool = False) -> "InputRange":
         """Return a range that covers both, tuned for the shape of ``other``.
 
-        ``rounds``: Whether the ends of an axis that varies go on to a power of two, the lower one
-        to 1 unless it is 0, so that few shapes lead to another range.
+        ``rounds``: Whether the range of an axis that varies is widened, so that fewer new shapes
+        lead to another range. Its upper end goes to a power of two; its lower end to 1, unless 0.
         """
         values = other.values
         if self.values is not None and values is not None:

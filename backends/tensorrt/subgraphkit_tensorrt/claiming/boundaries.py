@@ -1,8 +1,11 @@
 """Values that may cross the edge of a TensorRT subgraph.
 
-Source: measured on the parser of TensorRT for RTX 1.7: one input of a type it lacks, or of too many
-axes, makes it refuse the whole model without naming a node; a float shape tensor cannot be an
-input; float8 and 4-bit types cannot be inputs or outputs, which the builder notices late.
+Source: measured on the parser of TensorRT for RTX 1.7.
+
+* One input of a type it lacks, or of too many axes, makes it refuse the whole model. It names no
+  node then.
+* A float shape tensor cannot be an input.
+* Float8 and 4-bit types cannot be inputs or outputs; the builder notices this late.
 """
 
 from collections.abc import Iterator

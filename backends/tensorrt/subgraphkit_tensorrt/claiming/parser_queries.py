@@ -1,10 +1,10 @@
 """The second filter stage: queries to the parser about whole regions, until the rest is proven.
 
-Asked about a model, the parser says yes to all of it or names what is wrong: at first every node
-that fails a check by itself, later the first node that cannot be imported. So what it names is left
-out, and the rest is asked about again, as one model. Types are inferred by ONNX, so a region with
-holes is a model like any other. A yes proves only the model that was asked about: what the
-partition pass makes of the nodes is a new model, and asked about again.
+Asked about a model, the parser says yes to all of it or names nodes that are wrong. First it names
+every node that fails a check by itself. After those, it names the first node that it cannot import.
+So what it names is left out, and the rest is asked about again, as one model. Types are inferred by
+ONNX, so a region with holes is a model like any other. A yes proves only the model that was asked
+about. The partition pass makes new models of the nodes, and each is asked about again.
 
 Answers are remembered, for this process and in the folder the core keeps for the backend.
 """

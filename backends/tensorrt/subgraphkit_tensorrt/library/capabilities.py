@@ -1,17 +1,21 @@
 """Capabilities of the TensorRT at hand, looked up once on its classes and enumerations.
 
-Names come and go from release to release, and the number of a release says less than the names it
-has: TensorRT for RTX counts from 1 and is of the generation of TensorRT 11. So everything that can
-be looked up is looked up, on the *classes*: several attributes can only be written, and ``hasattr``
-of an instance denies them. Members of enumerations are known by name; their integers move.
+Names come and go from release to release. The number of a release says less than its names:
+TensorRT for RTX counts from 1 and is of the generation of TensorRT 11. So names are looked up
+wherever they can be. They are looked up on the *classes*, because several attributes can only be
+written: ``hasattr`` of an instance denies them. Members of enumerations are known by name, because
+their integers change.
 
-Code that touches a name which only some releases have asks the field here that stands for it. A
-test reads the package's sources and holds them against the names of ten releases, going by the
-usual names of variables: ``trt`` is the module, ``builder`` a ``Builder``, ``network`` an
-``INetworkDefinition``, ``parser`` an ``OnnxParser``, ``config`` an ``IBuilderConfig``, ``profile``
-an ``IOptimizationProfile``, ``runtime`` a ``Runtime``, ``engine`` an ``ICudaEngine``,
-``execution_context`` an ``IExecutionContext``, ``refitter`` a ``Refitter`` and ``inspector`` an
-``EngineInspector``.
+Only some releases have some names. Code that uses such a name first asks the field here that stands
+for it. A test compares the package's sources with the names of ten releases. It knows a class by
+the name of the variable:
+
+* ``trt`` is the module;
+* ``builder`` is a ``Builder``, ``network`` an ``INetworkDefinition``;
+* ``parser`` is an ``OnnxParser``, ``config`` an ``IBuilderConfig``;
+* ``profile`` is an ``IOptimizationProfile``, ``runtime`` a ``Runtime``;
+* ``engine`` is an ``ICudaEngine``, ``execution_context`` an ``IExecutionContext``;
+* ``refitter`` is a ``Refitter``, ``inspector`` an ``EngineInspector``.
 """
 
 import re

@@ -1,7 +1,7 @@
 """CUDA's runtime library by ctypes: memory, streams, events and graphs.
 
 TensorRT allocates nothing and copies nothing for its caller. The few calls needed are the same in
-CUDA 11, 12 and 13, so the library is called directly; see the decision on it in the documentation.
+CUDA 11, 12 and 13, so the library is called directly. A page of ``docs/decisions`` has the reasons.
 
 Source: CUDA Runtime API, sections 6.1, 6.4, 6.5, 6.9, 6.10, 6.13 and 6.30; driver_types.h of CUDA
 12.8 and 13.

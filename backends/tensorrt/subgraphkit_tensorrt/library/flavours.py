@@ -1,8 +1,8 @@
 """The two libraries that go by the name TensorRT, and the state in which each is found here.
 
-A library that is absent, one whose package is there and whose shared libraries are not, and one
-without a GPU to run on are three states, each with its own remedy. Nothing is imported before a
-backend is probed or bound, and nothing here raises because of what is installed.
+A library may be absent. Its package may be there without its shared libraries. Or there may be no
+GPU to run on. Each state has its own remedy. Nothing is imported before a backend is probed or
+bound, and nothing here raises because of what is installed.
 """
 
 import importlib

@@ -10,9 +10,9 @@ and may have to explain a failure listens meanwhile:
 TensorRT calls from threads of its own as well. Each listener hears its own thread's words and those
 of threads that nobody listens to.
 
-An error that somebody listens to ends in an exception, a refusal or nowhere, as they decide, so it
-is logged as a detail; one that nobody listens to is logged as an error. Its warnings, of
-which it has many, are logged as information, and reach no terminal unless logging is configured.
+A listener decides whether an error becomes an exception, a refusal or nothing, so the error is
+logged as a detail. An error that nobody listens to is logged as an error. TensorRT has many
+warnings. They are logged as information, and reach no terminal unless logging is configured.
 """
 
 import logging

@@ -11,9 +11,9 @@ A *converter* is a function from a node to the nodes that replace it. ``converte
 that register converters are named by the option ``modules``. A converter that returns None leaves
 the node as it is.
 
-Those of others come first and are used wherever they do not decline. Then come our own, and at last
-the definitions that ONNX gives of its composed operators, both for nodes that TensorRT would not
-take as they are.
+Converters of others come first and are used wherever they do not decline. The rest is only for
+nodes that TensorRT would not take as they are. There our own converters come first, then the
+definitions that ONNX gives of its composed operators.
 """
 
 from subgraphkit_tensorrt.lowering.conversions import Conversions, lower

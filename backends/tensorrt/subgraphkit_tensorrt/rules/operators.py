@@ -4,8 +4,8 @@ Where the documentation is known to be stricter than parsers, the table has what
 rules hold although the parser takes the node: what it makes of it is something else, or fails to
 build.
 
-Source: the ONNX operator support pages of TensorRT 10.16 and 11.1, and the
-parser and builder of TensorRT for RTX 1.7 asked about the official node tests of ONNX 1.23.
+Source: the ONNX operator support pages of TensorRT 10.16 and 11.1. Also the parser and builder of
+TensorRT for RTX 1.7, which were asked about the official node tests of ONNX 1.23.
 """
 
 from collections.abc import Callable, Mapping

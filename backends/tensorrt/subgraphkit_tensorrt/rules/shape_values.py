@@ -1,8 +1,8 @@
 """Values that shapes depend on: shapes of others, and sums of them.
 
-TensorRT computes shapes on the host. A value that a shape depends on is a *shape tensor*: as an
-input of a network it needs ranges of values and lives in host memory, and if it is a float it
-cannot be an input at all. What follows from constants and static shapes is folded at bind.
+TensorRT computes shapes on the host. A value that a shape depends on is a *shape tensor*. As an
+input of a network it needs ranges of values and lives in host memory; a float cannot be such an
+input. What follows from constants and static shapes is folded at bind.
 """
 
 from typing import Final

@@ -1,10 +1,11 @@
 """One execution context, with what it was told last and the CUDA graph recorded from it.
 
-A graph reads what its context keeps on the device, which other shapes overwrite, so each has a
-context of its own. It remembers addresses as well: those of the slot's memory, through which its
-inputs and outputs are copied; when the slot gets other memory, it is recorded again. It is recorded
-on a stream that nobody else knows: whatever another thread puts on a stream that is being recorded,
-to read an array that was computed there, would be recorded as well.
+A graph reads what its context keeps on the device. Other shapes would overwrite that, so each graph
+has a context of its own. A graph also remembers the addresses of the slot's memory, through which
+its inputs and outputs are copied. When the slot gets other memory, the graph is recorded again.
+
+A graph is recorded on a stream that nobody else knows. On a known stream, another thread might read
+an array that was computed there, and its work would be recorded as well.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -44,9 +45,9 @@ class Recording:
     def run(self, call: object, slot: StreamSlot, enqueue: Callable[[int], None]) -> None:
         """Launch what was recorded of a call, or enqueue once and record it for the next time.
 
-        A run that cannot be recorded is enqueued as usual. It is tried again, as another library
-        that waits for the device in another thread spoils a recording; after three failures in a
-        row it is not.
+        A run that cannot be recorded is enqueued as usual. The next run tries again, because
+        another library may have spoilt the recording: it waited for the device in another thread.
+        After three failures in a row nothing is recorded any more.
         """
         if self._graph and self._call is call:
             self._device.cuda.launch(self._graph, slot.stream)

@@ -84,8 +84,8 @@ class Device:
         """Return a slot, the one used last if it is free, so that its work need not be waited for.
 
         ``stream``: A stream of the user that it is to work on; None for one of ours. On CUDA's
-            default one TensorRT would wait for the device in every run, so that a stream of ours
-            takes its place, behind what is on it.
+            default stream, TensorRT would wait for the device in every run. So a stream of ours
+            takes its place and waits for the work that is already on it.
         """
         with self._lock:
             # On a stream of the user everything is in one order anyway.

@@ -91,8 +91,8 @@ _DELETE: Final = _Deleter(_delete)
 def _drop_unread() -> list[Any]:
     """Return what is in capsules that were dropped with nobody having taken it.
 
-    A destructor of the capsule cannot be in Python: where a consumer refuses what it was given, it
-    is called while an exception is under way, which would be lost.
+    A capsule cannot have a destructor in Python. If a consumer refuses the array, the destructor
+    would run while an exception is under way, and that exception would be lost.
     """
     ended = []
     for place, unread in list(_UNREAD.items()):
