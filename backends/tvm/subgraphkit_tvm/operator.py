@@ -24,8 +24,8 @@ _ALIGNMENT: Final = 64
 class TvmOperator(SubgraphOperator):
     """Runs compiled code on the weights of a subgraph.
 
-    Inputs are read where they are if they are contiguous and lie at a multiple of 64 bytes, which
-    what TVM makes does; others are copied. Outputs are handed out where TVM made them.
+    An input is read where it is if it is contiguous and lies at a multiple of 64 bytes; outputs of
+    TVM do. Other inputs are copied. Outputs are handed out where TVM made them.
 
     Thread-safety: any number of threads may be inside ``run``. A virtual machine of TVM serves one
     thread at a time, so each call takes one from a pool; code and weights are shared.

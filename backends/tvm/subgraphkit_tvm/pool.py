@@ -1,9 +1,9 @@
 """TVM's threads: how many compute, that they sleep, and that no thread is tied to a processor.
 
-TVM makes a pool for every thread that runs its code, by variables of the environment that it reads
-then: its workers wait by spinning for tens of milliseconds, and they and the caller are tied to one
-processor each, as would be every thread that the caller starts from then on, those of other
-libraries among them. The pool is therefore made here, before code of TVM runs, and made to sleep.
+TVM makes a pool for every thread that runs its code. It reads environment variables then, and by
+default its workers wait by spinning for tens of milliseconds. They and the caller are tied to one
+processor each. Every thread that the caller starts later would be tied too, even one of another
+library. The pool is therefore made here, before code of TVM runs, and its workers sleep.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _of_thread: Final = threading.local()
 def use_threads(count: int | None) -> None:
     """Let the calling thread compute with so many threads, itself included.
 
-    A pool never grows: in a thread that computed with one, more than one are not to be had.
+    A pool never grows: a thread that first computed with one thread cannot have more later.
     """
     used = getattr(_of_thread, "count", -1)
     if used == count:

@@ -5,8 +5,8 @@ here run them over threads, put a vector of outputs innermost, and keep a tile o
 registers while the reduction passes. That is about ten times as fast for convolutions, and still
 many times slower than hand-written kernels.
 
-Steps that compute element by element stay loops of their own: written into one another, expressions
-that use a value more than once would grow exponentially along a chain.
+Steps that compute element by element stay loops of their own. If they were written into one
+another, expressions that use a value more than once would grow exponentially along a chain.
 """
 
 from dataclasses import dataclass
