@@ -208,10 +208,10 @@ class OnnxRuntimeBackend(sk.Backend[Options]):
     def footprint(self, subgraph: sk.Subgraph) -> Footprint:
         """Count a copy of every constant, packed or as it is, and the arena.
 
-        What is packed is there several times while the session is opened: filters of convolutions
-        are reordered in the model first. A run takes its values from the arena one by one, where
-        they lie scattered, and from the second run on as one block beside it. Without an arena they
-        are given back one by one.
+        While the session is opened, packed constants are in memory several times: filters of
+        convolutions are reordered in the model first. The first run takes its values from the arena
+        one by one, so they lie scattered. Later runs take one block beside those. Without an arena
+        they are given back one by one.
         """
         values = peak_of_values(subgraph, overwrites=is_elementwise)
         held = constant_bytes(subgraph) + len(subgraph.members) * _SESSION_OF_A_NODE

@@ -1,8 +1,8 @@
 """ONNX Runtime itself: imported when first used, with its wheels, words, and what it reads.
 
 ONNX Runtime refuses a model whose operator set is newer than it knows, even if every operator in it
-is an old one. An operator is defined by the version that last changed it, so a model may say an
-older operator set as long as none of its operators has changed since.
+is an old one. But an operator is defined by the version that last changed it. So a model may name
+an older operator set, if none of its operators has changed since.
 """
 
 import re

@@ -76,9 +76,12 @@ def _outermost(events: Iterator[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 def _nodes_of_kernels(subgraph: Subgraph, names: Collection[str]) -> dict[str, list[int]]:
     """Return the nodes that each kernel computes.
 
-    A name has the number of its first node in it, or begins with the value that its last one makes.
-    Nodes that left no name behind were fused into one of their neighbours: before a last one, into
-    that; else into what makes what they read, if that is one kernel; else into what reads them.
+    A kernel's name has the number of its first node in it, or begins with the value that its last
+    node makes. A node in no name was fused into a neighbour, found in this order:
+
+    * a kernel named by its last node that reads what the node makes;
+    * the kernel that makes what the node reads, if it is only one;
+    * the kernel that reads what the node makes.
     """
     owner: dict[int, str] = {}
     by_value: set[str] = set()

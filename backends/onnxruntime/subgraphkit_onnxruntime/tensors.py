@@ -3,10 +3,10 @@
 ONNX Runtime's ``run`` takes and returns arrays of NumPy's own dtypes. Element types that NumPy
 lacks (bfloat16, float8) travel as ``OrtValue`` over the same memory.
 
-Arrays on a GPU stay where they are, by DLPack. All work of the CUDA provider is put on CUDA's
-default stream, by its option ``user_compute_stream``, so that others can order theirs by the number
-of that stream alone: an array that comes in is asked to be ready there, and when a run returns,
-what goes out is ready everywhere, because ONNX Runtime waits at the end of a run.
+Arrays on a GPU stay where they are, by DLPack. The option ``user_compute_stream`` puts all work of
+the CUDA provider on CUDA's default stream. So others need only the number of that stream to order
+their work. An array that comes in is asked to be ready on that stream. ONNX Runtime waits at the
+end of a run, so when a run returns, its outputs are ready on every stream.
 """
 
 from typing import Any, Final

@@ -1,8 +1,8 @@
 """Weights handed to ONNX Runtime: as files that it maps itself, or as arrays that it reads.
 
-What is mapped from a file is mapped once more by ONNX Runtime, which takes no memory, and unmapped
-where it packs a copy of its own. Arrays it
-copies; where a version does not, it reads them where they are, and they are to be held.
+ONNX Runtime maps a mapped file once more, which takes no memory. Where it packs a copy of its own,
+it ends its mapping. It copies arrays. A version that does not copy them reads them where they are,
+so they must be held.
 """
 
 from collections.abc import Mapping
