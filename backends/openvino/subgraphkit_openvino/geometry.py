@@ -97,9 +97,10 @@ def _first_size(maker: Node | None) -> Dim:
 def pool_problem(node: Node) -> str:
     """Return what OpenVINO does otherwise with a pool that rounds up; empty if it does nothing.
 
-    ONNX drops a window that begins in the padding at the end, OpenVINO keeps it: always if the size
-    is known when running, and by the shape that onnx's own inference says before operator set 22.
-    OpenVINO divides by what lies outside of the padding as well.
+    ONNX drops a window that begins in the padding at the end. OpenVINO always keeps it if the size
+    is known only when running. Otherwise it keeps the window if the shape of the output counts it,
+    as onnx's own inference does before operator set 22. An average of OpenVINO also counts what
+    lies beyond the padding.
     """
     if not node.attribute("ceil_mode", 0):
         return far_window(node)

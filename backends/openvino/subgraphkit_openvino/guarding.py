@@ -32,9 +32,11 @@ _RESIZING: Final = {
 class Guard:
     """Sends a run elsewhere if it is fed what OpenVINO would compute wrong.
 
-    That is whole numbers out of ``limits`` (an input, least, most), indices beyond the size of an
-    axis (``sized``: an input, another one, its axis), and nothing where it ends the process or
-    makes anything of it.
+    There are three kinds of such inputs:
+
+    * whole numbers out of ``limits`` (an input, least, most);
+    * indices beyond the size of an axis (``sized``: an input, another one, its axis);
+    * arrays without elements, where OpenVINO would end the process or make up a result.
 
     Thread-safety: any number of threads may call.
     """

@@ -1,11 +1,15 @@
 """Whole numbers that OpenVINO gets right.
 
-On the processor, OpenVINO computes with int32, and much of that in float32: int64 and uint64 lose
-their upper half, 8 bits saturate where ONNX wraps around, and comparisons, quotients, remainders
-and sums of int32 are exact to 24 bits only. Indices, axes and sizes are small, so nothing is lost
-there. Everything else that is whole is taken only where it has been seen to be exact, or where it
-fits as long as the whole numbers that a caller feeds have 24 bits: token ids, masks and rates do.
-That is checked before every run, and another backend runs what does not fit (see ``guards``).
+On the processor, OpenVINO computes with int32, and much of that in float32:
+
+* int64 and uint64 lose their upper half;
+* 8 bits saturate where ONNX wraps around;
+* comparisons, quotients, remainders and sums of int32 are exact to 24 bits only.
+
+Indices, axes and sizes are small, so nothing is lost there. Other nodes of whole numbers are taken
+for one of two reasons. Either they have been seen to be exact, or they are exact while the numbers
+that a caller feeds fit into 24 bits. Token ids, masks and rates do. That is checked before every
+run, and another backend runs what does not fit (see ``guards``).
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence

@@ -93,8 +93,8 @@ def query_settings(device: str) -> Mapping[str, str]:
 def exact_bytes() -> Mapping[str, str]:
     """Return properties with which the processor adds up products of 8-bit numbers exactly.
 
-    Without VNNI, OpenVINO adds them up in 16 bits, and what does not fit is cut off: of weights
-    near the largest int8 nearly nothing can be left. There the switch lets quantized nodes compute
+    Without VNNI, OpenVINO adds them up in 16 bits and cuts off what does not fit. With weights near
+    the largest int8, the result can be almost lost. There the switch lets quantized nodes compute
     in float32, from the same rounded numbers. Whether it is needed is tried once. It is not
     documented, so it is used only where it is accepted.
     """

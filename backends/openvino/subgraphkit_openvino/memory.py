@@ -50,8 +50,8 @@ def shared_tensor(array: npt.NDArray[Any]) -> Any:
 def tensor_over(array: npt.NDArray[Any]) -> Any:
     """Return an ``openvino.Tensor`` over a contiguous, writeable array; it keeps the array alive.
 
-    OpenVINO does not know the dtypes of ml_dtypes, so such an array is handed over as the integers
-    it consists of, with its element type told beside it.
+    OpenVINO does not know the dtypes of ml_dtypes. It gets such an array as integers of the same
+    bits, together with the element type.
     """
     openvino = library.runtime()
     if array.dtype.char in "qQ":

@@ -256,9 +256,9 @@ class CountedOperator(OpenVINOOperator):
 def _infer_apart(request: Any, feeds: Mapping[int, Any], *how: bool) -> Mapping[Any, Any]:
     """Run on a thread of OpenVINO, and wait.
 
-    Where OpenVINO (2026.4) has one thread, it runs on that of the caller and drops what it raises,
-    such as for sizes that do not fit, or crashes later, as after an index that is out of range;
-    outputs are then anything, and memory of others written to.
+    If OpenVINO (2026.4) has one thread only, a plain run is on the thread of the caller, and drops
+    errors. Examples are sizes that do not fit and an index out of range. The outputs are then
+    arbitrary, memory of others may be written to, and the process may crash later.
     """
     base = library.runtime().InferRequest.__base__
     try:

@@ -1,15 +1,15 @@
 """Asking OpenVINO which nodes of a graph it runs, and finding its reasons for the others.
 
 The whole graph is imported and the device asked about it once, so that every answer takes the
-node's surroundings into account. What the importer cannot convert is asked about alone, for the
-reason, and left out of the next question, because nothing behind it can be judged.
+node's surroundings into account. A node that the importer cannot convert is asked about alone, to
+learn the reason. The next question leaves it out, because nothing behind it can be judged.
 
 The processor is not asked: its answer takes half as long as compiling, and it runs whatever the
 importer converts. Should it fail to compile a region, it is asked then.
 
-While a question is imported, every value that is read is an output of the model. So it is known by
-its place which operation makes it, although operations lose their names when one stands for
-several nodes, as with Dropout behind Relu.
+While a question is imported, every value that is read is an output of the model. So its place tells
+which operation makes it. Names would not: an operation that stands for several nodes loses its
+name, as with Dropout behind Relu.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -24,8 +24,8 @@ _SUMS: Final = {"MatMul", "ReduceMean"}
 def round_before_limits(op: Any, ops: Any) -> None:
     """Round what is quantised by its step; an ``openvino.Model`` is changed in place.
 
-    OpenVINO rounds the distance from the lower limit, in which a number halfway between two steps
-    is no longer halfway, or goes to the other step. Kernels of eight bits stay what they are.
+    OpenVINO rounds the distance from the lower limit. A number halfway between two steps is then no
+    longer halfway, or goes to the other step. Kernels of eight bits stay what they are.
     """
     if (step := _step(op)) is not None:
         scale = ops.constant(step)
@@ -233,8 +233,8 @@ def choose_first(op: Any, _: Any) -> None:
 def take_absolutes(op: Any, ops: Any) -> None:
     """Keep absolute values where they are.
 
-    OpenVINO (2026.4) takes them of all parts of a vector, also for others that read it, and leaves
-    them out of whole numbers that it finds, wrongly, to be 0 or more.
+    OpenVINO (2026.4) takes them of all parts of a vector, and other readers of the vector get them
+    too. It leaves them out for whole numbers if it infers, wrongly, that those are 0 or more.
     """
     if op.get_output_element_type(0).is_real():
         _part(op.inputs() if op.get_output_partial_shape(0).rank == 1 else ())
