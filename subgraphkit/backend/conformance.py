@@ -1,8 +1,8 @@
 """Declarations of a backend to the conformance kit: missing capabilities and known failures.
 
-A declaration does not weaken a check: an expected failure that does not come is itself a failure,
-and skipped cases are counted, with their reasons. Checks of a device, which only a machine that has
-it can make, are declared here as well.
+A declaration does not weaken a check. An expected failure that does not come is a failure, and
+skipped cases are counted, with their reasons. A backend also declares here its checks of what only
+its device can show.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

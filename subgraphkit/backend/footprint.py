@@ -1,7 +1,7 @@
 """Footprints: the memory that an operator takes, said before it is made.
 
-Bytes are resident memory of this process. What a subgraph is fed, and the data of constants that
-the model itself holds, belong to others and are no part of a footprint; what it hands out is.
+Bytes are resident memory of this process. A footprint includes the results of a subgraph. It
+includes neither its inputs nor the constants that the model itself holds.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -5,9 +5,9 @@ a ``Backend`` class but a namespace, ``BackendHooks`` are called on it. Extensio
 ``subgraphkit.plugins`` and implement any of ``ExtensionHooks``; events tell them, as plain frozen
 facts, what the core has just done.
 
-Implementations are marked with ``hookimpl``, may take fewer arguments than the specification, and
-declare no defaults: a parameter with a default is passed by one version of pluggy and not by
-another. New arguments are only ever appended.
+Mark implementations with ``hookimpl``. They may take fewer arguments than the specification. Give
+their parameters no defaults: some versions of pluggy pass a parameter with a default, others do
+not. New arguments are only ever appended.
 """
 
 from argparse import ArgumentParser

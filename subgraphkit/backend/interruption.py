@@ -1,10 +1,9 @@
 """The interruption of work under way: Python code is stopped wherever it is, within milliseconds.
 
-A run that may end early has a ``Progress``, which is cancelled when its time is up. Between two
-steps it is asked; a library that can be stopped is, by ``Progress.stopping``; and Python code that
-computes for long is done by a thread of its own, where it is stopped as Ctrl-C would stop it. The
-thread of the caller only waits, so that nothing ever strikes there, and does not wait for a call of
-a library that takes its time.
+A run that may end early has a ``Progress``, which is cancelled when its time is up. It is asked
+between two steps. ``Progress.stopping`` stops a library that can be stopped. Long computations in
+Python run in a thread of their own, which is stopped as Ctrl-C would stop it. The caller's thread
+only waits, so nothing interrupts it. It does not wait for a slow call into a library.
 """
 
 import ctypes
@@ -180,10 +179,10 @@ def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
 
 
 def _settle() -> None:
-    """Have Python look for exceptions to raise no more, which it does for ever after a taking back.
+    """Stop Python's search for exceptions to raise, which goes on after one is taken back.
 
-    Until one is raised every jump and call looks, and under a tracing function, as of a debugger,
-    CPython 3.11 then never gets beyond the next call.
+    Until one is raised, Python looks at every jump and call. Under a tracing function, such as a
+    debugger's, CPython 3.11 then never gets beyond the next call.
     """
     with suppress(Interrupted):
         _raise_in(threading.get_ident(), Interrupted)

@@ -1,8 +1,8 @@
 """The manifest of a backend: what is known about a plugin without importing it.
 
-``subgraphkit-backend.toml`` lies beside the ``__init__.py`` of the plugin's top-level package. It
-is found through ``importlib.util.find_spec`` of the top-level name, which imports nothing and works
-for wheels and for editable installs alike (``Distribution.files`` does not list it in the latter).
+``subgraphkit-backend.toml`` lies beside the ``__init__.py`` of the plugin's top-level package.
+``importlib.util.find_spec`` finds it by the name of that package and imports nothing. It works for
+editable installs too, whose ``Distribution.files`` does not list it.
 
 Source: npe2 and spatch for static manifests; the JAX plugin crashes (jax#24901) for comparing
 versions before importing.

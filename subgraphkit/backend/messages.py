@@ -120,8 +120,7 @@ PLACEMENT_LOG: Final = logger_of("placement")
 def warn_user(notice: SubgraphkitError) -> None:
     """Issue ``notice`` as a ``SubgraphkitWarning`` at the first frame outside this package.
 
-    Python shows a warning once per place, so pointing at the caller's line repeats the warning for
-    every place that causes it and for no other.
+    Python shows a warning once per place. So each line of yours that causes it shows it once.
     """
     import inspect  # noqa: PLC0415 (few are warned)
 

@@ -34,9 +34,9 @@ class Traits(NamedTuple):
             obey ``BindContext.threads``.
         evidence: Of a backend. ``"declared"``: claims need no library; ``"asked"``: its library was
             asked what it parses, or what its device takes.
-        maps_engines: Of a backend. ``deserialize`` takes an engine as a read-only ``memoryview``
-            as well, which it may hold: that of a bundle is then mapped from its file, and in memory
-            once for all processes.
+        maps_engines: Of a backend. ``deserialize`` also takes an engine as a read-only
+            ``memoryview``, and may keep it. An engine of a bundle is then mapped from its file, and
+            all processes share its memory.
         loses_nan: Of a backend. Operators of ONNX's own domain that make a number of NaN, or NaN of
             a number, unlike ONNX. The setting ``nan_policy`` keeps their nodes away.
         keeps_weights: Of a backend. Its operators read constants after they are compiled, to take

@@ -1,9 +1,8 @@
 """Typed options of backends: declared once, checked at every bind, never imported with a runtime.
 
 An option is one table of the manifest, or one line in the class of a backend that has none. From it
-follow the check of a given value, the default, the name of the environment variable, the line in
-``subgraphkit list`` and whether the value is part of the key under which a compiled engine is
-stored.
+follow the check of a value, the default, the environment variable and the line in
+``subgraphkit list``. It also says whether the value is part of an engine's key in the cache.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Progress of a long piece of work: reported to listeners, and stopped on demand.
 
 One ``Progress`` goes down the road with the work. Every step adds what it knows, such as the model
-or the subgraph under way, and all reports arrive at the listener of the caller and at the hook
-``subgraphkit_progress``. Nobody is told anything unless somebody listens.
+or the present subgraph. All reports reach the caller's listener and the hook
+``subgraphkit_progress``. Without a listener, nothing is reported.
 """
 
 import threading

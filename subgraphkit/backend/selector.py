@@ -1,9 +1,9 @@
 """Selectors: the rules by which a region grows, one decision per node.
 
-The order of the questions is MXNet's: for a seed the pass asks ``select``; then, breadth first, for
-each node taken it offers the producers of its inputs (``select_input``) and then the consumers of
-its outputs (``select_output``); at last ``filter`` sees all that was taken. Whether the result is
-convex, and disjoint from what others claimed, is the pass's business and never the selector's.
+The order of the questions is MXNet's. For a seed, the pass asks ``select``. Then it goes breadth
+first. For each node taken, it offers the producers of its inputs (``select_input``), then the
+consumers of its outputs (``select_output``). At last ``filter`` sees all nodes taken. The pass
+alone sees to it that the result is convex, and disjoint from earlier claims.
 
 Source: MXNet subgraph API, ``SubgraphSelector`` and ``ContainOpSelector``.
 """

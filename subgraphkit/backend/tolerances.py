@@ -1,8 +1,8 @@
 """The one table of how far two results may be apart and still be called the same, by element type.
 
-The test is ``|got - expected| <= relative * |expected| + absolute``, element by element. Unless
-the caller says how large ``absolute`` is, it is a part of the largest finite value expected: where
-large values cancel, what is lost is as large a part of them, however small the rest is.
+The test is ``|got - expected| <= relative * |expected| + absolute``, element by element. Unless you
+give ``absolute``, it is a part of the largest finite value expected. Where large values cancel, the
+loss grows with them, however small the result is.
 
 ``verify``, ``bench``, the conformance kit and reports on accuracy read this table. What a backend
 declares can only widen it. Decision 0015 has the reason for every entry.
