@@ -124,8 +124,9 @@ class ModelProcess:
 
         Raises:
             ProcessEnded: It went down.
-            BaseException: What was raised there; what came up while waiting, or what ``progress``
-                was cancelled with: then the process is ended, because it may never come back.
+            BaseException: The method's own error, one in the waiting thread, or the one that
+                cancelled ``progress``. The latter two end the process, because it may never come
+                back.
         """
         if (child := self._child) is None:
             raise ProcessEnded("an end that was asked for")
