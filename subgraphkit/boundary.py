@@ -31,8 +31,8 @@ def is_to_pass(error: BaseException) -> bool:
 def pass_on(error: BaseException) -> None:
     """Raise what is the program's own: an exception, or one that it was raised on the way out of.
 
-    Ctrl-C may strike where a lock is taken or given back, and whatever is cleaned up behind it
-    then fails for having been left half done.
+    Ctrl-C may interrupt the taking or release of a lock. The cleanup then fails, because only half
+    was done.
 
     Raises:
         BaseException: That is to pass.
@@ -57,8 +57,8 @@ def walking(
 ) -> Iterator[None]:
     """Give what a step of the road did not foresee a code (SGK219), with the cause.
 
-    Errors with a code pass, and so do warnings that are errors, and what a plugin raises where the
-    user wants to see that as it is.
+    Errors with a code pass, and so do warnings that are errors. So does a plugin's error if the
+    user wants to see it unchanged.
 
     Raises:
         InvalidModelError: Anything else was raised (SGK219).
