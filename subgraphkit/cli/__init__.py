@@ -1,9 +1,9 @@
 """The command ``subgraphkit``: what the road, the registry and the configuration say, in a shell.
 
-A command is a module in ``subgraphkit.cli.commands`` with the functions ``add_words``, of a parser,
-and ``execute``, of arguments and a report; it is imported when it is called. An extension adds a
-command by the hook ``subgraphkit_cli``: it adds a parser to ``subparsers`` and sets its default
-``handler`` to a function of the arguments that returns an exit code.
+A command is a module in ``subgraphkit.cli.commands``, imported when it is called. It has two
+functions: ``add_words(parser)`` and ``execute(arguments, report)``. An extension adds a command by
+the hook ``subgraphkit_cli``. It adds a parser to ``subparsers`` and sets its default ``handler``, a
+function of the arguments that returns an exit code.
 """
 
 import atexit

@@ -1,8 +1,7 @@
 """The output of a command: data on standard output, everything else on standard error.
 
-A command fills one ``CommandReport``. Nothing is written to standard output before the command has
-ended, so what a plugin prints meanwhile cannot get into the data, and ``--json`` is always one
-document.
+A command fills one ``CommandReport``. Nothing reaches standard output before the command has ended.
+So a plugin's prints cannot get into the data, and ``--json`` is always one document.
 """
 
 import enum

@@ -1,8 +1,8 @@
 """Write a new backend package from the template.
 
-The template is a tree of text files. In them ``$word`` stands for what ``_words`` returns; the
-folder ``package`` becomes the package, and every file loses its last suffix, which keeps tools from
-taking the template for Python.
+The template is a tree of text files. In them ``_words`` gives the text for ``$word``, and the
+folder ``package`` becomes the package. Every file loses its last suffix, so that tools do not take
+the template for Python.
 """
 
 from collections.abc import Iterator
