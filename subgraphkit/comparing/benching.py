@@ -1,9 +1,9 @@
 """Backends on one model, measured in one sitting.
 
-Every candidate has a process of its own, started once, and they take their turns one after the
-other, round by round: a machine that slows down slows all of them down. A turn is a pause in which
-threads go to sleep, a run that wakes them and is not counted, the runs that count, and one run with
-clocks around the operators.
+Every candidate has a process of its own, started once. Candidates take turns, round by round, so a
+machine that slows down slows all of them. A turn starts with a pause, in which threads go to sleep.
+A run wakes them and does not count. Then come the runs that count, and one with clocks around the
+operators.
 """
 
 import os

@@ -72,9 +72,8 @@ class Verification(Paged):
     def outcome(self) -> Outcome:
         """What became of it: something differs or failed, or agrees, or means nothing.
 
-        It means nothing if there is no output for which agreeing means something, nor a value that
-        a subgraph hands out, if those were compared: then a backend that computes something else
-        would have agreed as well.
+        It means nothing if no compared value could have shown a fault. These are the outputs and,
+        if compared, the results of subgraphs.
         """
         if self.error or any(self.at_fault) or not all(one.agrees for one in self.outputs):
             return "differs"

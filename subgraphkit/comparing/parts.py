@@ -1,7 +1,7 @@
 """Parts of a subgraph, each built alone, and a search for the smallest of them that is wrong.
 
-Any nodes that stand in a row in a topological order of a convex region are convex, so they can be
-built alone, fed with what the reference has at their inputs, and held against the reference.
+Take nodes that follow one another in a topological order of a convex region. They are convex, so
+they can be built alone, fed with the reference's values, and compared with it.
 
 Source: U. Junker, "QuickXplain: preferred explanations and relaxations for over-constrained
 problems", AAAI 2004, for nodes that are wrong only together; what is built is their convex hull.
@@ -58,8 +58,8 @@ class Built:
 class PartSearch:
     """The search in one subgraph, whose ``graph`` has parts built by the backend at fault alone.
 
-    Kept are the values at its inputs, and those at the inputs of what is still to be searched;
-    others are computed from these when a part is built.
+    It keeps the values at the subgraph's inputs, and at those of the parts still to search. Others
+    are computed from these when a part is built.
     """
 
     def __init__(  # noqa: PLR0913 (keywords)

@@ -1,8 +1,8 @@
 """Compare what two backends compute, for the whole model and subgraph by subgraph.
 
-The whole tells that something is wrong. To tell where, every subgraph of the backend is given the
-values that the reference has at its inputs, and what it hands out is held against the reference's
-values at its outputs: a subgraph that is right but was fed wrong values is right here.
+The whole tells that something is wrong. To find where, each subgraph of the backend gets the
+reference's values as inputs. Its outputs are compared with the reference's. So a subgraph that
+computes rightly passes here, even if others feed it wrong values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
