@@ -55,10 +55,10 @@ _LEVELS: Final[Mapping[int, str]] = {0: "none", 1: "basic", 2: "extended", 3: "a
 class SessionOptions:
     """Options of a session.
 
-    Threads reach every backend that has an option for them; optimization level, execution mode,
-    configuration entries and whether there is an arena reach the backend onnxruntime; free
-    dimensions become ``shapes``. Memory patterns, logging and execution order are each backend's
-    own affair, so that these attributes are kept and mean nothing.
+    Threads reach every backend that has an option for them. Optimization level, execution mode,
+    configuration entries and the arena reach only the backend onnxruntime. Free dimensions become
+    ``shapes``. Memory patterns, logging and execution order are each backend's own affair: these
+    attributes are kept and have no effect.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,9 @@
 """Backends for execution providers, and providers for backends.
 
-Who configured a backend, by ``SUBGRAPH_BACKEND``, a context manager or a file, means it for
-programs whose providers are written into their code, so the configuration wins. Otherwise each
-provider stands for the backend that ``BACKEND_OF`` names, left out where it is not here, and behind
-them comes the first installed of the backends that are fast on the processor.
+A backend configured by ``SUBGRAPH_BACKEND``, a context manager or a file wins. It is meant for
+programs whose code names providers. Otherwise each provider stands for its backend in
+``BACKEND_OF``, if that is installed. Behind them comes the first installed backend that is fast on
+the processor.
 """
 
 from collections.abc import Mapping, Sequence
