@@ -185,10 +185,10 @@ def _require_no_dry_run(partitioning: Partitioning) -> None:
 def _close_misinformed(
     before: Partitioning, after: Partitioning, done: list[SubgraphOperator], proofs: Proofs
 ) -> None:
-    """Close operators that were told what no longer holds, to be compiled again.
+    """Close operators compiled for assumptions that no longer hold, to compile them again.
 
-    If the processors are shared now and were not, or the other way round, those are the first whose
-    threads may spin, and all after it.
+    If sharing of the processors begins or ends, these are all from the first whose threads may
+    spin.
     """
     if after.shares_processors == before.shares_processors:
         return

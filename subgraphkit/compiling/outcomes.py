@@ -170,12 +170,11 @@ def attend(
     release: Callable[[_Result], object],
     seconds: float | None = None,
 ) -> _Result:
-    """Have work done by a helper thread, and wait for it until it is cancelled.
+    """Do work in a helper thread, and wait for it until it is cancelled.
 
-    Work that does not stop when it is cancelled goes on by itself until it comes to its next step,
-    or the program ends; the program does not wait for it. Raised is what the work raises, what
-    ``progress`` was cancelled with, what came up in the thread that waits, such as
-    ``KeyboardInterrupt``, or CompileTimeoutError (SGK135).
+    Cancelled work that does not stop goes on until its next step. The program does not wait for it
+    when it ends. This raises what the work raises, what cancelled ``progress``, an error of the
+    waiting thread such as ``KeyboardInterrupt``, or CompileTimeoutError (SGK135).
 
     ``seconds``: How long it may take; None for as long as it takes.
 
@@ -233,11 +232,10 @@ def _do(future: "Future[_Result]", work: Callable[[Progress], _Result], progress
 def _leave_without_it() -> None:
     """Have the program end at once when it ends, with its own status: a thread is in a library.
 
-    What the library has registered to be done at the end would pull the ground from under it, and
-    it registers more while it is at work: what is registered last is done first, so this is
-    registered again when Python ends. And Python before 3.14 ends a thread that comes back
-    meanwhile in a way that C++ takes for a fault of the whole program; that thread sleeps instead,
-    but for faults before that the program aborts.
+    The library's own exit functions would free memory that it still uses, and it registers more
+    while it works. The last one registered runs first, so this one is registered again when Python
+    ends. Python before 3.14 ends a thread that returns meanwhile in a way that C++ takes for a
+    fault. That thread sleeps instead. The program still aborts for earlier faults.
     """
     with contextlib.suppress(AttributeError, OSError):  # where the system has no such calls
         system = ctypes.CDLL(None)

@@ -1,8 +1,8 @@
-"""Engines are proven before they are kept: restored once, they answer as what was compiled does.
+"""Engines are proven before they are kept: each is restored and has to answer as before.
 
 A library may lose something when it stores an engine or reads it back, such as the precision it was
-told to compute in. So nothing is kept that was not seen to come back as it was: on made-up inputs
-of the model, which go from subgraph to subgraph as those of a run do.
+told to compute in. So each engine is restored and compared on made-up inputs of the model. Values
+go from subgraph to subgraph, as in a run.
 """
 
 import time
@@ -183,10 +183,10 @@ def _zero_indices(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:
-    """Return a check that restores an engine, and runs what comes of it once.
+    """Return a check that restores an engine and runs it once.
 
-    Where the backend says that weights are not in the engine, it is restored with others as well:
-    it will be, for whoever has the same subgraph with other weights.
+    If the backend says that its engines have no weights, the check also restores with other
+    weights. An equal subgraph with other weights will get this engine, too.
     """
 
     def check(one: ProofStep, given: list[Any], answer: list[Any]) -> str:

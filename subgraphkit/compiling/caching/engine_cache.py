@@ -1,8 +1,8 @@
 """The engine cache of one bind: look first, compile on a miss, and keep what was compiled.
 
-Whatever goes wrong in here, the subgraph is compiled as if there were no cache: a wrong or slow
-disk, somebody else's folder, a damaged entry or a backend that cannot restore its own engine cost
-time and a word in the log, never the result.
+Whatever goes wrong here, the subgraph is compiled as without a cache. A bad disk, another user's
+folder, a damaged entry or a failed restoring costs time and a line in the log. It never changes the
+result.
 """
 
 import copy

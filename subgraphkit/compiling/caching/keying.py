@@ -1,8 +1,7 @@
 """The key of an engine: everything that decides what a backend makes of a subgraph.
 
-The code of the backend is in it as a digest of its sources: a version alone does not tell one state
-of a plugin under development from the next, and an engine made by code that has since been mended
-would hide the mending.
+It has a digest of the backend's sources, because a plugin under development changes without its
+version. An engine made by the old code would hide what the new code mends.
 """
 
 import platform
