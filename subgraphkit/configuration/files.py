@@ -5,9 +5,9 @@ The project's file is the nearest ``subgraphkit.toml``, or ``pyproject.toml`` wi
 ``$XDG_CONFIG_HOME/subgraphkit/config.toml``; the project's file wins. ``SUBGRAPH_CONFIG`` names one
 file to read instead of both, or is ``none``.
 
-A folder that one only works in may hold a ``subgraphkit.toml`` of anybody. It may choose backends
-and how they work. It may not name code to load, nor widen what is trusted, unless the user's own
-file, the environment or the program lists the folder in ``trusted_folders``.
+Your working directory may hold a ``subgraphkit.toml`` of anybody. It may choose backends and how
+they work. It may not name code to load, nor trust more, unless ``trusted_folders`` has its folder.
+Only your own file, the environment and the program set that list.
 """
 
 import contextlib

@@ -52,8 +52,8 @@ def make_layer(
 ) -> Layer:
     """Read everything one source says; None means not given.
 
-    ``locate``: Describes where a setting of that value comes from; with no setting, where all of
-    them come from, and the value is the name of one that does not exist.
+    ``locate``: Describes where a setting with this value comes from. For an unknown name, the
+    setting is empty and the name is the value.
     """
     stated = {key: value for key, value in given.items() if value is not None}
     unknown = [key for key in stated if key not in SETTINGS and key != "options"]

@@ -5,13 +5,12 @@ Grammar::
     selection := "none" | "@" file | item ("," item)*
     item      := name ["#" number] ["@" distribution] ["?"] (":" option "=" value)*
 
-The order says who claims first, ``?`` makes a backend optional, ``@`` picks one of two
-distributions that provide a name, and ``auto`` stands for every backend that is ready. A backend
-may come several times with other options; the second is ``tensorrt#2`` from then on, whether or not
-the number was written. A file is a plan that ``tune`` or ``Partitioning.save`` wrote: backends,
-options and who takes which nodes are in it. A value that
-needs ``,`` or ``:`` is given by ``SUBGRAPH_OPTIONS`` or in Python. No character of the grammar
-needs quoting in a shell, where no file is called like the selection.
+The first backend claims first. ``?`` makes a backend optional. ``@`` picks one of two distributions
+that provide a name. ``auto`` stands for every backend that is ready. A backend may come several
+times with other options. The second is then called ``tensorrt#2``, even if you leave out the
+number. A file is a plan from ``tune`` or ``Partitioning.save``, with backends, options and the
+place of every node. Give a value with ``,`` or ``:`` by ``SUBGRAPH_OPTIONS`` or in Python. You need
+no quotes in a shell, unless a file has the selection as its name.
 """
 
 import re
