@@ -2,8 +2,9 @@
 
 ``ModelError`` is for the model's author, ``CallerError`` for the caller, ``BackendError`` for the
 author of a backend, and ``InternalError`` for us. Each error carries a stable code (``SGK103``), a
-message that says what failed, what was expected and what was found, and a hint that says what to
-do. The codes are listed in ``CODES`` and rendered in golden tests, so a code never changes meaning.
+message and a hint. The message says what failed, what was expected and what was found; the hint
+says what to do. The codes are listed in ``CODES`` and rendered in golden tests, so a code never
+changes meaning.
 
 All of them can be pickled and copied; see ``SubgraphkitError`` for what arrives.
 """
