@@ -1,9 +1,8 @@
-"""Find installed backends from metadata alone, and remember what became of each.
+"""Find installed backends from metadata alone, and remember the state of each.
 
 Nothing here imports a plugin, NumPy or onnx: ``subgraphkit list`` and version checks stay quick,
-and a plugin that crashes when imported can be listed. Entry points are read once per process; two
-distributions that provide one name are kept apart, where the standard library would hand out one of
-them silently.
+and a plugin that crashes when imported can be listed. Entry points are read once per process. If
+two distributions provide one name, both are kept; the standard library would silently return one.
 
 Thread-safety: all functions may be called from any thread.
 """
@@ -277,8 +276,8 @@ def _module_problem(requirement: Requirement) -> str:
         found = False
     if not found:
         return f"module {top_level!r} is not installed"
-    # The distribution is mostly called like the module; a scan of all distributions would cost more
-    # than the answer is worth here, and the probe tells the truth in the end.
+    # Most distributions have the name of their module. A scan of all would cost more than it is
+    # worth: the probe finds the truth.
     version = version_of(top_level)
     if requirement.minimum and version and _numbers(version) < _numbers(requirement.minimum):
         return f"module {top_level!r} is version {version}, {requirement.minimum} is needed"

@@ -1,9 +1,9 @@
 """Probe a plugin in a child process, where it may crash, exit or never return.
 
-What the user names is imported as it is. What is only installed, an extension or a backend that
-``auto`` stands for, may abort or hang while it is imported, and would take every run of this user
-with it. So it is met in a child first, and the answer is kept for as long as the plugin does not
-change. Backends that ship with us are not tried: ``auto`` is as quick as if there were nobody else.
+A plugin that you name is imported directly. An extension, or a backend that ``auto`` stands for, is
+only installed. Its import may abort or hang, and would take every run with it. So a child process
+imports it first, and the answer is kept until the plugin changes. Our own backends are not probed
+this way, so they do not slow ``auto``.
 """
 
 import json

@@ -49,8 +49,8 @@ class HookFactory:
     def __init__(self, record: BackendRecord, namespace: object) -> None:
         self.name = record.name
         self.namespace = namespace
-        # A manager of its own keeps other plugins out of the call and makes a failed registration
-        # easy to undo: the manager is thrown away (pluggy 1.6 leaves a plugin half registered).
+        # A manager of its own keeps other plugins out of the call. A failed registration goes with
+        # it; pluggy 1.6 leaves a plugin half registered.
         self._hooks = hook_manager()
         self._hooks.register(namespace, name=record.name)
         self.options: tuple[Option, ...] = ()

@@ -1,7 +1,7 @@
 """Open the backends of a bind: find, load, probe, check the options, build, in the order selected.
 
-A backend that was named works or raises. What was not named, or is marked optional, is left out
-with a word in the log, a ``FallbackEvent``, and a warning where something is broken.
+A backend that you name works or raises. Others, and optional ones, are left out with a line in the
+log and a ``FallbackEvent``. If one is broken, you get a warning as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -265,8 +265,8 @@ def _require_harmless(record: BackendRecord, resolved: ResolvedConfig) -> None:
 def _is_loud(choice: BackendChoice, error: SubgraphkitError, *, automatic: bool) -> bool:
     """Say whether leaving a backend out deserves a warning.
 
-    That it is absent, or has no device, is what "optional" and "auto" mean; that it is broken, or
-    that its name looks like a misspelt one, is news to anybody.
+    "Optional" and "auto" allow for an absent backend or device. A broken backend, or a name that
+    looks misspelt, is worth a warning.
     """
     if not (choice.optional or automatic) or error.context.get("is_likely_typo"):
         return True
