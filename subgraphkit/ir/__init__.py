@@ -1,7 +1,7 @@
 """The graph as subgraphkit sees it: frozen, indexed by integers, made for asking and cutting.
 
-Nodes are numbered by their place in the model's node list, because ONNX node names may be empty or
-repeated; values go by name, because ONNX graphs are single assignment. Dependencies are flat
+A node's number is its place in the model's node list, because ONNX allows empty and repeated node
+names. Values have unique names, because ONNX graphs are single assignment. Dependencies are flat
 integer arrays built once.
 
 Names are imported when they are first used.

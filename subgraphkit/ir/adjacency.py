@@ -1,8 +1,8 @@
 """Dependencies between nodes as flat integer arrays, with a topological order.
 
-The predecessors of node ``i`` are ``preds[pred_start[i]:pred_start[i + 1]]``, and successors alike
-(compressed sparse rows). At a million nodes this costs some 20 MB where dictionaries of sets cost a
-gigabyte, and a plain loop over a slice is the fastest walk that Python offers.
+The predecessors of node ``i`` are ``preds[pred_start[i]:pred_start[i + 1]]``. Successors are stored
+alike (compressed sparse rows). A million nodes take some 20 MB; dictionaries of sets take a
+gigabyte. A plain loop over a slice is the fastest walk in Python.
 """
 
 import heapq

@@ -1,9 +1,8 @@
 """Costs of a node, counted from the shapes of what it reads and makes: the one model of them.
 
 Everything is counted in operations; a multiply-add counts as two, and so does what a matrix product
-does per term. Dimensions that are not known before running count as 1, so estimates of a model with
-symbolic shapes hold for one sample. The numbers serve to compare shares of a model, not to predict
-times.
+does per term. Dimensions that are not known before a run count as 1, so estimates with symbolic
+shapes hold for one sample. Use the numbers to compare shares of a model, not to predict times.
 
 Formulas (``out`` and ``in`` are element counts of first output and first input):
 

@@ -1,10 +1,10 @@
 """The graph and its nodes.
 
-A graph stores its nodes as columns and hands out ``Node`` views on demand, so that a million nodes
-cost a few lists rather than a million objects.
+A graph stores its nodes as columns and makes ``Node`` views on demand. So a million nodes cost a
+few lists, not a million objects.
 
-Constants, that is initializers that a caller cannot override and outputs of ``Constant`` nodes, are
-not dependencies: they are known before anything runs, and every region that reads one may have its
+Constants are initializers that a caller cannot override, and outputs of ``Constant`` nodes. They
+are no dependencies, because they are known before a run. Every region that reads one may have its
 own reference. Names that the bodies of If, Loop and Scan capture from outside are dependencies.
 """
 

@@ -1,12 +1,12 @@
 """The structure of a subgraph without names, so that equal subgraphs have equal digests.
 
-Values are numbered in the order in which they appear and symbolic dimensions in the order in which
-they are met, so the digest does not change when anything is renamed. Everything that can change a
-result is in it: operators, domains, versions, attributes, who reads what, every type, and bodies.
-The data of the constants is apart, with digests of its own, as files have.
+Values and symbolic dimensions are numbered as they first appear, so renaming does not change the
+digest. Everything that can change a result is in it: operators, domains, versions, attributes, who
+reads what, every type, and bodies. The data of the constants is apart, with digests of its own, as
+files have.
 
-Two subgraphs with one digest are the same node by node and place by place, so an engine made of one
-serves the other if it takes inputs and outputs by position.
+Two subgraphs with one digest have the same nodes in the same places. So one engine serves both if
+it takes inputs and outputs by position.
 """
 
 import hashlib

@@ -1,11 +1,11 @@
 """Regions cut out of a graph: what crosses their edge, and all a compiler needs to know of them.
 
-A *region* is any set of nodes. Its *boundary* is the values that cross its edge: an input is read
-inside and made outside; an output is made inside and read outside, or is an output of the graph. A
-*subgraph* is a region with its boundary and the backend that is to run it.
+A *region* is any set of nodes. Its *boundary* is the values that cross its edge. An input is read
+inside and made outside. An output is made inside, and is read outside or is an output of the graph.
+A *subgraph* is a region with its boundary and the backend that is to run it.
 
-Constants never cross: a region that reads one refers to it, and an output of the graph that is a
-constant is known without running anything, so no region hands it out.
+Constants never cross: every region that reads one refers to it. No region returns an output of the
+graph that is a constant, because it is known without a run.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

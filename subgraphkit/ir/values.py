@@ -1,12 +1,12 @@
 """Arithmetic on small values: what shapes are computed from, known before anything runs.
 
 Exporters write the target of a Reshape as Shape, Gather, Mul, Concat. The functions here compute
-such chains where they depend on nothing but constants and sizes. A size that is open takes part as
-its name, or as None where it has none: the shape ``(N, 3, 8)`` sliced to its last two entries is
-known even while N is not. Values of that kind have elements of any Python type (``object``).
+such chains where they depend on nothing but constants and sizes. An open size takes part as its
+name, or as None if it has none. So the last two entries of the shape ``(N, 3, 8)`` are known even
+while N is not. Such values have elements of any Python type (``object``).
 
-Only operators whose result is exact are here, so that it is the same whoever computes it. Whatever
-is not covered, is too large or would fail is left to run.
+Only operators with exact results are here, so that every backend gives the same. Other operators,
+large values and failing ones are left to the run.
 
 Source: ONNX operator specification, opsets 7 to 26.
 """
