@@ -27,9 +27,9 @@ def collector_paused(*, importing: bool = False) -> Iterator[None]:
     """Switch the cyclic collector off while many lasting objects are made, and on again if it was.
 
     Imports spend a twentieth of their time on scanning what they have just made. A pass over a
-    million nodes makes millions of lists that all last and form no cycles; scanning them over and
-    over takes a fifth of its time, and two fifths where many sets are merged. Nothing is ever lost,
-    only found later.
+    million nodes makes millions of lists that all last and form no cycles. Scans of them take a
+    fifth of its time, and two fifths where many sets are merged. Garbage is still found, only
+    later.
 
     Thread-safety: the collector is one for the process, so others do without it for as long.
     """
