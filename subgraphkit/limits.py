@@ -1,8 +1,8 @@
 """Limits to what opening a model may take, and to the values it computes with.
 
-A model of a few bytes may ask for petabytes: functions that call each other twenty times over, a
-shape, a number of repetitions, a padding. Each limit is far above what real models need, and below
-what hurts; whoever opens a model that needs more raises the one that the error names.
+A model of a few bytes may ask for petabytes: by nested function calls, a shape, a number of
+repetitions or a padding. Each limit is far above the needs of real models, and below harm. If your
+model needs more, raise the limit that the error names.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class LoadLimits:
         max_value_bytes: Bytes of one value; None is a quarter of the memory of the machine or the
             container, because a step has several.
         max_bind_bytes: Bytes computed from constants when a model is opened, beside as many as it
-            stores; the rest is left to each run. 0 is the default.
+            stores. The rest is computed in each run. 0 is the default.
         max_run_bytes: Bytes of large values that the NumPy backend holds at once in a run; None is
             three quarters of the machine's or container's memory.
         max_compile_bytes: Memory that a compiler may take in a process of its own; None is the
