@@ -46,8 +46,8 @@ def load(
     if isinstance(source, Model):
         return source
 
-    # The configuration is read only if some data is elsewhere, or the model is not small; what
-    # is small is held against the limits when it is bound.
+    # The configuration is read only if some data is elsewhere, or the model is large. Binding
+    # checks small models against the limits.
     @cache
     def settings() -> "configuration.ResolvedConfig":
         return configuration.resolve(data_roots=data_roots, limits=limits)
