@@ -1,7 +1,6 @@
 """The log: loggers below ``subgraphkit``, printable messages, and standard error where it is asked.
 
-It is apart from ``texts`` because messages of errors are read by all, and most of what only loads a
-model or fails has nothing to log.
+``texts`` is a module of its own: every error needs it, but few processes write a log.
 """
 
 import logging
