@@ -1,7 +1,7 @@
 """A bound model written for a bundle: its structure, and beside it the weights that are needed.
 
-What is read back binds to the same types: shape inference looks into small weights alone, so these
-stay in the model, and all others lie in a file of their own, or nowhere if only engines need them.
+A model read back binds to the same types: shape inference looks only into small weights, so these
+stay in the model. All others lie in a file of their own, or nowhere if only engines need them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -1,10 +1,9 @@
 """Files beside a model that hold its tensors: found, opened and judged by one pair of eyes.
 
-A file is reached from the top of the file system by one descriptor after the other; no step follows
-a link by itself, links are read and walked by hand. So the folders that lead to the descriptor data
-is read from are known, whoever moves folders about in the meantime, and a file is opened only in a
-folder that is trusted, or below one. The rules go beyond the fixes of onnx's own loader
-(CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34446).
+The path to a file is walked from the root, one descriptor after the other. Links are read and
+walked by hand; no step follows one by itself. So the folders on the way are known, even if somebody
+moves them meanwhile. A file is opened only in a trusted folder, or below one. The rules go beyond
+the fixes of onnx's own loader (CVE-2022-25882, CVE-2024-27318, CVE-2026-27489, CVE-2026-34446).
 """
 
 import errno
@@ -50,13 +49,12 @@ class _RefusedError(Exception):
 class DataFolders:
     """The folders that one model's data may be in: its own, those trusted with it, all below them.
 
-    Trusted are the folder that the model's path names, the folder that the path leads to if it is a
-    link (as in the cache of a model hub, where the data is a link to the same folder), and what the
-    caller trusts. A file with a second name is read where the caller trusts the folder, and nowhere
-    else: a hard link may be to a file of somebody else.
+    It trusts the folder in the model's path, and your ``data_roots``. If that path is a link, it
+    also trusts the folder that the link leads to, as in the cache of a model hub. A hard link may
+    be to another user's file, so a file with a second name is read only in your ``data_roots``.
 
-    Where the system cannot open a file from a folder's descriptor, as on Windows, a path is
-    resolved and then opened, and whoever may write in these folders could come in between.
+    Some systems, such as Windows, cannot open a file from a folder's descriptor. There a path is
+    resolved and then opened, and anybody who may write in these folders could change it in between.
 
     Thread-safety: safe.
     """

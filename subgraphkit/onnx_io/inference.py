@@ -1,9 +1,9 @@
 """Type inference: every value typed, for the shapes that were given.
 
-One pass forward. Nodes are handed to onnx's inference many at a time, and the pass stops where a
-node has to be looked at by itself: at one that onnx cannot type, and at arithmetic on sizes, which
-is computed as soon as the sizes are known, so that what it decides is known to the nodes after it.
-onnx's own propagation of data does the same without a bound on what it computes.
+One pass forward. onnx infers many nodes at a time. The pass stops at two kinds of nodes: those that
+onnx cannot type, and arithmetic on sizes. Such arithmetic is computed as soon as the sizes are
+known, so that later nodes know its results. onnx's own propagation of data does the same without a
+bound on what it computes.
 """
 
 import re

@@ -35,9 +35,9 @@ _Nodes = Sequence[onnx.NodeProto]
 def inline_functions(model: onnx.ModelProto, limits: LimitsOf = LoadLimits) -> onnx.ModelProto:
     """Return the model with every call of a model-local function replaced by the function's body.
 
-    The given model is returned as it is if it has no functions, and is never changed. Raised are
+    The given model is returned as it is if it has no functions, and is never changed. This raises
     InvalidModelError (SGK212) for functions that call each other in a circle, or that onnx cannot
-    inline, and UnsupportedModelError (SGK216) for calls that multiply beyond the limit.
+    inline. It raises UnsupportedModelError (SGK216) for calls that multiply beyond the limit.
     """
     if not model.functions:
         return model

@@ -74,9 +74,9 @@ class NodeCheck:
         """Check a node.
 
         Raises:
-            InvalidModelError: It has more or fewer inputs or outputs than its operator, or leaves
-                one out that is needed (SGK215); an attribute is twice there, or has no name or
-                value (SGK214); or is not what the operator allows (SGK218).
+            InvalidModelError: It has too many or too few inputs or outputs, or leaves out one it
+                needs (SGK215). An attribute is twice there, or has no name or value (SGK214), or
+                its operator forbids it (SGK218).
         """
         if node.attribute or self._required or self._is_constant:
             self._check_attributes(node, index)

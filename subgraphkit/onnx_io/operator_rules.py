@@ -1,8 +1,8 @@
 """Types of the outputs of operators whose types onnx cannot infer.
 
-A rule looks at one ``Call`` of an operator and returns the types of its outputs by position, or
-None for what it cannot say; outputs it leaves out are not known either. Rules here are of ONNX's
-own operator sets; those of ONNX Runtime's are in ``microsoft_rules``.
+A rule returns the types of the outputs of one ``Call`` by position. None stands for an unknown
+type; outputs it leaves out are unknown, too. Rules here are of ONNX's own operator sets; those of
+ONNX Runtime's are in ``microsoft_rules``.
 
 Source: ONNX operator schemas, all versions; ONNX-ML operator schemas.
 """

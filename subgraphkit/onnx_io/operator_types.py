@@ -1,9 +1,8 @@
 """Types of the outputs of one node: from onnx where it infers them, else from rules of our own.
 
-At some operators onnx's inference ends the process: it looks into what they read without asking
-whether anything is known of it. In a graph such nodes are not asked about; in bodies, where onnx
-itself goes from node to node, they are written as nodes of an operator that it does not know, until
-it finds a type of what they read.
+At some operators onnx's inference ends the process: it looks into inputs of which nothing is known.
+Such nodes of a graph are not given to onnx. In bodies, onnx itself goes from node to node. There
+they are written with an operator that it does not know, until it has a type for their inputs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,8 @@
 """Large weights taken out of a model while it is read, so that they are in memory once.
 
-protobuf copies every payload of a message, hands out another copy whenever one is asked for, and
-gives no memory back before the whole message goes. So the payloads of large initializers are read
-past it, each into memory of its own; what protobuf parses has a number in the place of each.
+protobuf copies every payload of a message, and copies it again on every access. It frees no memory
+before the whole message goes. So the payloads of large initializers are read past it, each into
+memory of its own. protobuf parses a number in place of each.
 
 Source: protobuf, "Encoding"; numbers of fields from ``onnx.proto3``.
 """

@@ -135,8 +135,8 @@ def _write_type(type_: ValueType | None) -> onnx.TypeProto:
 def substitute_symbols(proto: onnx.TypeProto, symbols: Mapping[str, int]) -> None:
     """Replace named dimensions by their values, in place, at any depth of the type.
 
-    Names that stand for none are taken out, because onnx takes equal names for equal sizes; and so
-    are negative sizes, which it counts on never to meet.
+    Names without a meaning are taken out, because onnx takes equal names for equal sizes. So are
+    negative sizes, which onnx does not expect.
     """
     kind = proto.WhichOneof("value")
     if kind in {"sequence_type", "optional_type"}:

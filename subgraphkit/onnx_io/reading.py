@@ -33,8 +33,8 @@ def read_graph(
 ) -> Graph:
     """Index a graph; its weights are not read.
 
-    Before IR version 4 every initializer had to be listed among the inputs, so there only later
-    models say by it that a caller may override it (ONNX Runtime reads it the same way).
+    A caller may override an initializer that is listed among the inputs. Before IR version 4 all
+    had to be listed, so there the list does not say that. ONNX Runtime reads it the same way.
 
     ``folders``: Where the model's external data may be; None if nowhere.
 

@@ -206,8 +206,8 @@ class Skeletons:
     ) -> tuple[onnx.ModelProto, int, bool]:
         """Make a model of some of the nodes.
 
-        Returned are the model, the place of the first of the nodes behind those that state
-        constants, and whether a value is stated of which only some elements are known.
+        This returns the model, the place of the first node behind those that state constants, and
+        whether it states a value known only in part.
         """
         proto = self._model.proto
         # From IR version 4 on, initializers need not be listed as inputs.

@@ -56,8 +56,8 @@ class OnnxGraphWriter:
         """Write a subgraph with typed inputs, outputs and inner values.
 
         Names are those of the original model. The IR version is at least 4, so that constants need
-        not be inputs. What the model keeps in files of its own is read, so that the result depends
-        on none, except for weights that are to stay outside.
+        not be inputs. Data in the model's own files is read, so that the result needs none of them.
+        Weights that stay outside are the exception.
         """
         model = onnx.ModelProto(
             ir_version=max(self.model.ir_version, _OLDEST_IR), producer_name="subgraphkit"
