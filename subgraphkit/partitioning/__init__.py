@@ -1,7 +1,7 @@
 """Partitioning: the third step of the road, from a bound graph to subgraphs.
 
-``partition`` lets every backend claim regions in order and returns a ``Partitioning``: every node
-in exactly one subgraph, every region convex, the whole acyclic, and a reason for every refusal.
+``partition`` lets every backend claim regions in order and returns a ``Partitioning``. Every node
+is in one subgraph, every region is convex, subgraphs have no cycle, and every refusal has a reason.
 """
 
 import lazy_loader

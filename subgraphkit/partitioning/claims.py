@@ -72,8 +72,8 @@ def choose_claimants(
 ) -> Iterator[list[Claim]]:
     """Open the backends and list their properties in the order in which they are to claim.
 
-    After the claimants come more of them, for those who have nodes left: one more backend that
-    ``auto`` stands for, and at last a fallback that had to be found.
+    After the first list of claimants come longer ones, for as long as you ask. Each adds a backend
+    that ``auto`` stands for; the last adds a fallback that had to be found.
 
     ``takes_all``: Says whether nobody else would be needed for the graph.
     ``named``: Gets the backends that somebody named, in order, each with why it was left out, or an

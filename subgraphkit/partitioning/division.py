@@ -40,9 +40,9 @@ def divide_model(
 ) -> tuple[PartitionState, Passes, ResolvedConstraints]:
     """Let the selected backends claim, and as many of those behind ``auto`` as can win anything.
 
-    Where ``auto`` is all of the selection and nothing is demanded, small regions that cost more to
-    hand over than they gain are given back, and all goes to one backend that takes everything where
-    that is predicted to be quicker.
+    If the selection is ``auto`` alone and nothing is demanded, costs decide. Small regions that
+    cost more to hand over than they gain are given back. If one backend that takes everything is
+    predicted to be quicker, it gets all.
     """
     weighs = demands is None and settings.auto is not None
     costs = Predictions(bound, settings) if weighs else None

@@ -101,8 +101,8 @@ def _required_by(distribution: str) -> list[str]:
 def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | None:
     """Return the placement that a selection names, or that is kept for ``auto``; None if none is.
 
-    What is kept is passed over where one of its backends cannot be used now; a plan file that is
-    named and cannot be read is a ConfigError (SGK124).
+    A kept placement does not count if one of its backends cannot be used now. A named plan file
+    that cannot be read is a ConfigError (SGK124).
     """
     if (choice := settings.auto) is None:
         return None
@@ -173,8 +173,8 @@ def resolve_selection(
 ) -> tuple[ResolvedConfig, Placement | None]:
     """Return the settings with the selection, and the placement if there is one.
 
-    ConfigError: the selection cannot be read (SGK107), nodes are demanded beside a plan file
-    (SGK123), or the file cannot be read or is of another model (SGK124).
+    ConfigError: the selection cannot be read (SGK107), or you demand nodes beside a plan file
+    (SGK123). Or the plan file cannot be read, or is of another model (SGK124).
     """
     settings = bound.settings
     if isinstance(backends, Placement):

@@ -32,10 +32,10 @@ RUN: Final = "run"
 OPEN: Final = "open node"
 """The class of what every node of a model with open sizes costs: its shapes, told at each run."""
 
-# Seconds for 10**9 operations or bytes on two quiet threads of an x86-64 processor with AVX2, for
-# one node on one thread, and for a run. OpenVINO's for open sizes is the median of 12 networks, and
-# the steps of a quantisation are those of 5 that ONNX Runtime's tool quantised.
-# What is missing the backend does not take.
+# Seconds for 10**9 operations or bytes on two quiet threads of an x86-64 processor with AVX2. The
+# last rows are seconds for one node on one thread, and for a run. OpenVINO's for open sizes is the
+# median of 12 networks, and the steps of a quantisation are those of 5 that ONNX Runtime's tool
+# quantised. None stands for what the backend does not take.
 _BACKENDS: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
 _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "convolution": (0.0093, 0.0061, 0.0063, 0.0074, 0.13),
@@ -84,21 +84,21 @@ _TOTAL: Final = "numpy"
 _STEP: Final = 20e-6
 _VALUE: Final = 5e-6
 
-# The part of a run that each cut costs inside the regions, where what would be fused is parted: 4
-# to 35 % in ten networks that were cut in 2 to 14 regions and run by one library.
+# Cuts between regions part what would be fused. Each costs this part of a run inside the regions.
+# Ten networks, cut in 2 to 14 regions and run by one library, lost 4 to 35 %.
 _CUTTING: Final = 0.05
 
 # The part of the work from which on a region is handed over in any case.
 _SMALL: Final = 0.01
 
-# A backend comes before one of higher priority where it is predicted to take less than this part
-# of its time; of small ones, below so many seconds, or on one thread without wide vectors, there is
-# less to gain, and of open sizes less is known: Magika took 2.1 times the best where 0.86 was
-# predicted.
-# Fusion is not in the predictions, which may be off by a fifth. Of 23 networks that libraries
-# take whole, on two threads, the first by 0.8 takes 1.36 times the best at most, 1.059 in the
-# mean, by 0.95 1.19 and 1.019. On one thread 0.95 takes more than 0.8 with AVX2; with AVX-512, of
-# 28 networks, 1.02 in the mean and 0.8 takes 1.08.
+# A backend overtakes one of higher priority if its predicted time is less than this part of the
+# other's. The second number is for cases with less to gain: short runs, below the third number in
+# seconds, and one thread without wide vectors. It is also for open sizes, of which less is known:
+# Magika took 2.1 times the best where 0.86 was predicted. Fusion is not in the predictions, which
+# may be off by a fifth. With 0.8, 23 networks, each taken whole by a library, took 1.059 times the
+# best in the mean and 1.36 at most, on two threads. With 0.95, they took 1.019 and 1.19. On one
+# thread with AVX2, 0.95 takes more than 0.8. With AVX-512, 28 networks take 1.02 in the mean by
+# 0.95, and 1.08 by 0.8.
 MARGIN: Final = 0.95
 _MARGIN_OF_UNSURE: Final = 0.8
 _LEAST: Final = 1e-3

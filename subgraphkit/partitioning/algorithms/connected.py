@@ -1,13 +1,12 @@
 """Few regions where every region must hang together.
 
-A weak component of the claimed units that lies on no cycle of the quotient can be one region as it
-is, in some best partitioning. Only the strong components of the quotient need work, each on its
+Take a weak component of the claimed units that lies on no cycle of the quotient. Some best
+partitioning has it as one region. Only the strong components of the quotient need work, each on its
 own: a path between two of its nodes never leaves it. Finding the fewest there is NP-hard, so
 neighbours are merged pair by pair, in one order, unless that closes a cycle. Over 31 real networks
 in 1,484 settings the best of some 60 orders had one region of 32,664 fewer.
 
-The budget is of edges looked at, never of seconds, so that the result does not depend on the
-machine.
+The budget counts edges looked at, not seconds, so that every machine gives the same result.
 """
 
 from collections.abc import Sequence

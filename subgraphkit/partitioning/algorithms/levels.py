@@ -1,15 +1,14 @@
 """The fewest regions when a region need not hang together, in linear time.
 
 The *level* of a unit is the largest number of runs of claimed units on any path that ends in it.
-The claimed units of one level form a region, the regions can run in the order of their levels, and
-no partitioning has fewer: a path with the largest number of runs holds that many claimed units of
-which no two can share a region, because an unclaimed unit lies between them.
+The claimed units of one level form a region, and the regions can run in the order of their levels.
+No partitioning has fewer. Take a path with the largest number of runs, and one claimed unit of each
+run. No two of these can share a region, because an unclaimed unit lies between them.
 
-Taking every unit at its earliest level pulls side branches, such as shape computations, into the
-first region that could run them, although a later one reads them. Where sizes of values are given,
-a sweep mends that: backwards, every unit may move to the latest level that its consumers allow. It
-moves only if the bytes cut do not grow, and a level stays possible for every unit throughout, so
-the number of regions stays minimal.
+Units at their earliest levels would pull side branches into early regions, although later ones read
+them. Shape computations are an example. If you give the sizes of values, a backward sweep mends
+that: every unit may move to the latest level that its consumers allow. It moves only if the bytes
+cut do not grow. A level stays possible for every unit, so the number of regions stays minimal.
 
 Source:
     K. Kennedy, K. S. McKinley, "Typed fusion with applications to parallel and sequential code

@@ -1,10 +1,9 @@
 """Contract edges of a graph one by one, in any order wished, without ever making a cycle.
 
-A topological order of the contracted graph is kept up to date. Whether two neighbours may be
-contracted is then mostly plain from the places of their other neighbours; otherwise a search
-decides it that never leaves the stretch of the order between the two, and the nodes it met are what
-has to move. The search tries both directions with growing limits, so it costs at most a few times
-the cheaper of the two.
+A topological order of the contracted graph is kept up to date. The places of their other neighbours
+mostly tell whether two neighbours may be contracted. Otherwise a search decides, which never leaves
+the stretch of the order between the two. The nodes it meets are those that have to move. The search
+tries both directions with growing limits, so it costs at most a few times the cheaper of the two.
 
 The order is a linked list whose items carry increasing labels: "does ``a`` come before ``b``" is
 ``label[a] < label[b]``, and a move costs as much as the items moved.
@@ -194,8 +193,8 @@ class Merger:
     ) -> tuple[int, list[int] | None]:
         """Look for a way from one node to the other over nodes between them.
 
-        It is ``BLOCKED`` or ``SEPARATED`` and None if there is one; 0 and the nodes met if there is
-        none; 0 and None if that could not be told within ``reach``.
+        If there is one, this returns ``BLOCKED`` or ``SEPARATED``, and None. If there is none, it
+        returns 0 and the nodes met. If ``reach`` is not enough to know, it returns 0 and None.
         """
         label, claimed = self._order.label, self._claimed
         low, high = label[first], label[second]

@@ -148,8 +148,8 @@ class Contraction(NamedTuple):
 def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contraction:
     """Contract every group to one unit and renumber topologically; CyclicGroupsError if they wait.
 
-    Units in no group stay as they are. Of the units that could come next, the one whose first
-    member is smallest does, so the new numbering stays as close to the old as possible.
+    Units in no group stay as they are. Of the possible next units, the one with the smallest first
+    member comes first. So the new numbering stays as close to the old as possible.
     """
     home, leaders = _number_units(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))

@@ -152,11 +152,10 @@ class CheckedProperty:
 
     @contextmanager
     def blame(self, code: str, question: str, node: Node | None = None) -> Iterator[None]:
-        """Turn what a backend's method raises into an error that names the backend.
+        """Turn an error from a backend's method into one that names the backend.
 
-        Errors that name a backend already, those of an option that does not fit the model, and
-        those that are the model's fault or ours, pass; the latter get a note that says who had been
-        asked what.
+        Errors that name a backend pass, and so do those of an option that does not fit the model.
+        Errors that are the model's fault or ours get a note about the question and pass.
         """
         try:
             yield

@@ -2,11 +2,10 @@
 
 Each returns which nodes are refused, by rank, and why; the rest is grown again without them.
 
-A value that a backend cannot take or hand out at its edge (an int64 tensor, say) is no trouble
-inside a region. So whether a node can be taken depends on what is taken beside it: nodes with a
-forbidden value at the edge are dropped, which makes new edges, until nothing changes. Every edge of
-the graph is looked at once when it is there and once more when one of its ends is dropped, so the
-whole is linear.
+A value that a backend forbids at its edge, such as an int64 tensor, is allowed inside a region. So
+a node can be taken only together with some of its neighbours. Nodes with a forbidden value at the
+edge are dropped. That makes new edges, so it is repeated until nothing changes. Every edge of the
+graph is looked at once, and once more when one of its ends is dropped. So the time is linear.
 
 Source: TF-TRT segmenter, input and output candidate functions.
 """

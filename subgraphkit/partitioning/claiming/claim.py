@@ -1,7 +1,8 @@
 """The partition pass: every property claims regions of what those before it left.
 
-One loop: regions are made of what a property may take, and checked; what a check refuses it may not
-take any more, and the regions are made again. What it may take only ever shrinks, so this ends.
+One loop makes regions of the nodes that a property may take, and checks them. The property may no
+longer take refused nodes, and the regions are made again. The loop ends, because the set of nodes
+only shrinks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -202,10 +203,10 @@ def open_pass(
 def _groups(
     state: PartitionState, asked: CheckedProperty
 ) -> tuple[list[Sequence[int]], list[Sequence[int]], frozenset[int]]:
-    """Ask for the sets of nodes to be kept together.
+    """Ask for the sets of nodes to keep together.
 
-    Returned are those that can be claimed; what is left of those of which a node was claimed
-    before; and the ranks of those that do not hang together by themselves.
+    This returns the sets that can be claimed, and the free rest of those that cannot. At last it
+    returns the ranks of sets that are not connected by themselves.
     """
     named: list[Sequence[int]] = []
     parted: list[Sequence[int]] = []

@@ -86,8 +86,8 @@ class PartitionState:
         free: By rank, 1 for nodes that are neither claimed nor constant.
         wanted: Values that are read outside the part that is worked on.
         atoms: Sets of ranks that no property may cut: each QuantizeLinear with the
-            DequantizeLinear nodes it feeds. Where a path leaves one and comes back, so that it is
-            whole only in a region that takes the path as well, the last property may cut it.
+            DequantizeLinear nodes it feeds. A path may leave an atom and come back. Then only a
+            region with the path holds the atom whole, and the last property may cut it.
         weigh: Says why a region is not worth handing over, None if it is; itself None where nobody
             weighs regions.
 

@@ -20,14 +20,14 @@ from subgraphkit.backend.selector import SubgraphSelector
 from subgraphkit.partitioning.claiming.graph import Pass
 from subgraphkit.partitioning.claiming.merge import Grown, divide, divide_one
 
-# How often what must stay whole is grown again, by its selector and by others, till it is left out.
+# How often a candidate that must stay whole is grown again, before it is left out.
 _REPLAYS: Final = 8
-# Questions and edges per node and edge of the graph, and a floor for small graphs, after which no
-# node is grown over again and again.
+# The budget of questions and edges: so many per node and edge of the graph, and a constant part.
+# After it, no node is grown over again.
 _LOOKS_PER_EDGE: Final = 50
 _LOOKS_AT_LEAST: Final = 1_000_000
-# A group may be offered from every neighbour of every node in it. After it has taken this many
-# questions per node to be told that some node of it is not wanted, it is offered no more.
+# A group may be offered from every neighbour of every node in it. After this many questions per
+# node that end in a refusal, it is not offered any more.
 _QUESTIONS_PER_NODE: Final = 8
 
 _NOT_CONVEX: Final = Refusal(

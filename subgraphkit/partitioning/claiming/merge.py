@@ -1,7 +1,7 @@
 """Regions made of candidates: as few as the property's rule allows, and none waits on another.
 
-The regions are found on the graph in which all that was claimed before is contracted, so each of
-them can be contracted too without closing a cycle.
+The regions are found on a graph in which earlier claims are contracted. So each region can be
+contracted too without closing a cycle.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,8 +20,8 @@ class Grown(NamedTuple):
     Attributes:
         labels: By rank, the number of the candidate a node is in; 0 for none.
         whole: Whether some candidate must stay whole, so that no other division will do.
-        complete: False if a selector gave nodes back so often that the budget ran out, after which
-            a node given back once more was not tried again.
+        complete: False if a selector gave nodes back until the budget ran out. Nodes given back
+            after that were not tried again.
     """
 
     labels: Sequence[int]
@@ -47,8 +47,8 @@ def divide(pass_: Pass, labels: Sequence[int], *, from_start: bool = False) -> D
 def merge(pass_: Pass, grown: Grown) -> tuple[list[list[int]], int, bool]:
     """Make regions of what selectors took.
 
-    Returned are the regions by rank, a bound below which no division of the same nodes by the
-    property's rule can go, and whether every possible merge was tried.
+    This returns the regions by rank, a lower bound of their number under the property's rule, and
+    whether every possible merge was tried.
     """
     connectivity = pass_.asked.claim.property.connectivity
     if connectivity == "any" and not grown.whole:
@@ -100,9 +100,9 @@ def _pieces(pass_: Pass, region: list[int], limit: int) -> list[list[int]]:
 def divide_one(pass_: Pass, ranks: Sequence[int]) -> tuple[list[list[int]], list[int], int]:
     """Divide one candidate as if there were no others.
 
-    Returned are its parts, one if it can stay whole; a way that leaves it and comes back, from rank
-    to rank, if there is one, on which two neighbours are joined by an edge or lie in one region
-    claimed before; and the edges looked at.
+    This returns its parts (one if it can stay whole), a way, and the edges looked at. The way
+    leaves it and comes back, from rank to rank; it is empty if there is none. Neighbours on it
+    share an edge or lie in one region claimed before.
     """
     graph, adjacency = pass_.graph, pass_.graph.adjacency
     inside = {graph.vertex_of[rank] for rank in ranks}

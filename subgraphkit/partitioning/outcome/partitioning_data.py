@@ -40,8 +40,8 @@ class PartitioningData:
         passes: Which properties were asked in which order, and what came of it.
         claimed_by: For each subgraph the place of its property in ``passes``.
         constraints: What the user demanded.
-        named: The backends that somebody named, in order, each with why it was left out, or an
-            empty text; those that ``auto`` stands for are not among them.
+        named: The backends that you named, in order. Each has the reason why it was left out, or an
+            empty text. Those that ``auto`` stands for are not among them.
     """
 
     graph: BoundModel
@@ -97,8 +97,8 @@ class PartitioningData:
     def shares_processors(self) -> bool:
         """Whether more than one pool of threads computes subgraphs.
 
-        Threads that sleep between two runs are one pool for each backend; those that may spin are
-        one for each subgraph, because that of another would take the processors from it.
+        Each backend has one pool of threads that sleep between two runs. Threads that may spin are
+        one pool for each subgraph, because they take the processors from others.
         """
         counted = self._computing()
         spinning = sum(count for one, count in counted if one.traits.pool in {"spins", "unknown"})
@@ -263,9 +263,9 @@ def cut(
 ) -> tuple[tuple[Subgraph, ...], tuple[int, ...]]:
     """Turn the claimed regions into subgraphs in running order, each with the place of its claim.
 
-    A ``Constant`` node goes where its first reader is. One that nobody reads goes to the last
-    subgraph of the last property, or to a subgraph of its own if there is no other; its value is
-    known without running anything.
+    A ``Constant`` node goes where its first reader is. One without readers goes to the last
+    subgraph of the last property, or to its own if there is no other. Its value is known without a
+    run.
 
     ``checks``: Looks at what crosses the edges.
     """

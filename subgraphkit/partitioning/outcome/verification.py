@@ -1,9 +1,9 @@
 """The last check of every partitioning: its regions, and anew what crosses their edges.
 
-The regions are checked in linear time and from first principles, with no code shared with the
-algorithms that grew them: a mistake there must not hide itself here. What crosses was found from
-names, reader by reader; here it is found from the dependencies between nodes, so that a mistake in
-one of the two shows.
+It checks the regions in linear time and from first principles. It shares no code with the
+algorithms that grew them, so that it finds their mistakes. The borders were found from names,
+reader by reader. Here they are found from the dependencies between nodes, so that a mistake in one
+of the two shows.
 """
 
 from array import array
@@ -25,9 +25,9 @@ class Violation(NamedTuple):
     """One broken promise of a partitioning.
 
     Attributes:
-        kind: ``"unassigned"`` (a unit has no region, or a number that is none), ``"empty"`` (a
-            region without units), ``"cycle"`` (regions wait on each other) or ``"disconnected"``
-            (a region that should hang together does not).
+        kind: ``"unassigned"``: a unit has no valid region. ``"empty"``: a region has no units.
+            ``"cycle"``: regions wait on each other. ``"disconnected"``: a region that must be
+            connected is not.
         path: The units that show it. For a cycle: even positions lead by an edge to the next
             position, odd positions and what follows lie in one region. For a disconnected region:
             two units that no chain of edges inside the region joins.

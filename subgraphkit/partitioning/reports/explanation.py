@@ -1,8 +1,8 @@
 """The reasons for the place of a node, and the root causes of refusals.
 
-One open dimension of an input makes the shapes of hundreds of values unknown, and a backend refuses
-their nodes one by one, in words about each value. As root causes they are one again: sizes nobody
-gave, a node that decides sizes, or a plain reason.
+One open dimension of an input makes the shapes of hundreds of values unknown. A backend then
+refuses their nodes one by one. Root causes put these together again: sizes that you have not given,
+a node that decides sizes, or another reason.
 """
 
 from collections import Counter
@@ -137,8 +137,8 @@ class Cause:
         code: The code of the refusals.
         text: The reason, once for all of them.
         nodes: The nodes, each once.
-        sizes: What ``shapes`` would have to say for the reason to go: named dimensions, or axes of
-            inputs, as ``x[2]``; empty if shapes are not the reason.
+        sizes: The sizes to give in ``shapes`` so that the reason goes: named dimensions, or axes of
+            inputs, as ``x[2]``. Empty if shapes are not the reason.
     """
 
     backend: str

@@ -1,9 +1,9 @@
-"""Memory told ahead: what a session will take, part by part, before anything is compiled.
+"""The memory that a session will take, part by part, before anything is compiled.
 
 The model's own data counts once, whoever reads it. Every backend says what its operators hold and
-what a run takes (``Backend.footprint``); the values that wait between steps follow from the order
-of the subgraphs. All are bytes of resident memory above what the process has before the model is
-loaded; what libraries take when they are imported, and what is fed, belongs to the process.
+what a run takes (``Backend.footprint``). The order of the subgraphs decides which values wait
+between steps. All are bytes of resident memory on top of what the process has before it loads the
+model. Imported libraries and inputs belong to the process.
 """
 
 from collections.abc import Iterator, Mapping

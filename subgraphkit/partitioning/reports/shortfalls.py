@@ -1,10 +1,10 @@
-"""Shortfalls: backends that somebody named and that have little of a model, in one sentence.
+"""Shortfalls: backends that you named and that have little of a model, in one sentence.
 
-A named backend falls short that takes less than ``LITTLE`` of the work it was offered, the one that
-was named first if it takes less than ``HALF``, where what it left is ``NOTICEABLE``; so does one
-that was left out; and so do all where a fallback that nobody named has noticeable work. Work is
-FLOPs, or nodes where a model has none. What the user placed elsewhere is no shortfall, nor is what
-backends before it in the list have taken.
+A backend you named falls short if it takes less than ``LITTLE`` of the work offered to it, and the
+rest is ``NOTICEABLE``. For the first one you named, the bound is ``HALF``. A backend that was left
+out falls short, too. If none takes little, but a fallback that you did not name has noticeable
+work, the backend that refused most of it falls short. Work is FLOPs, or nodes where a model has
+none. Nodes that you placed elsewhere do not count, nor do those of backends before it in the list.
 """
 
 import json
