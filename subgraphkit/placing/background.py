@@ -67,8 +67,8 @@ def statuses(running: Plan) -> dict[str, SubgraphStatus]:
 def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | None:
     """Return a plan on one backend that opens quickly; None if the model cannot start on any.
 
-    That is the first of those selected that keeps no engines, since it compiles nothing that would
-    be worth keeping, and takes every node; or else the first that leaves some to the fallback.
+    It takes the first selected backend that keeps no engines, since that compiles little, and that
+    takes every node. If there is none, it takes the first that leaves some to the fallback.
     """
     settings = bound.settings
     is_held_to = settings.require or settings.on_fallback == "error"

@@ -1,8 +1,8 @@
 """Candidates for a placement: opened in this process, held to a reference, timed in turns.
 
-Candidates take their turns one after the other, round by round, so that a machine that slows down
-slows all of them down. A turn is a pause in which threads go to sleep, a run that wakes them and
-does not count, and the runs that count; its time is their median.
+Candidates take turns, round by round, so a machine that slows down slows all of them. A turn starts
+with a pause, in which threads go to sleep, and a run that wakes them and does not count. Its time
+is the median of the runs after that.
 """
 
 import math

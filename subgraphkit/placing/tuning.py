@@ -46,18 +46,18 @@ class Tuning(Paged):
     def figures(self) -> Mapping[str, Any]:
         """The measurements, as plain data.
 
-        Keys: ``best`` (the label of what was chosen), ``single`` (of the quickest backend alone),
-        ``present`` (of what ran so far, or None), ``times`` (by label, also of plain
-        ONNX Runtime, the time by the best one's), ``ratio`` (the best one's time by ``single``'s),
+        Keys: ``best`` (label of the choice), ``single`` (of the quickest backend alone),
+        ``present`` (of the choice so far, or None), ``times`` (by label, also of plain ONNX
+        Runtime, the time by the best one's), ``ratio`` (the best one's time by ``single``'s),
         ``error`` and ``max_error`` (relative L2), ``candidates`` (whole runs by speed, each with
-        ``label``, ``seconds``, ``ratio`` to the present choice, ``error``, ``subgraphs``),
-        ``out`` (by label, why one is out), ``regions`` (``places`` of those that are equal,
-        ``from`` and ``to`` the first and the last value made, ``nodes``, ``seconds`` by backend,
-        ``chosen``), ``errors`` (``from``, ``to`` and ``error`` of regions in shorter floats),
-        ``handing`` (by backend, seconds to hand over), ``busy`` (the part of the processors that
-        other programs took), ``sizes`` (of open dimensions), ``notes``, ``spent`` (seconds),
-        ``asked`` (which backends) and ``complete``. A time or ratio is a median with the interval
-        that holds the true one with a confidence of 95 %.
+        ``label``, ``seconds``, ``ratio`` to the present choice, ``error``, ``subgraphs``), ``out``
+        (by label, why one is out), ``regions`` (``places`` of equal ones, ``from`` and ``to`` the
+        first and the last value made, ``nodes``, ``seconds`` by backend, ``chosen``), ``errors``
+        (``from``, ``to`` and ``error`` of regions in shorter floats), ``handing`` (by backend,
+        seconds to hand over), ``busy`` (the part of the processors that other programs took),
+        ``sizes`` (of open dimensions), ``notes``, ``spent`` (seconds), ``asked`` (which backends)
+        and ``complete``. A time or ratio is a median with the interval that holds the true one with
+        a confidence of 95 %.
         """
         return self.placement.figures
 

@@ -1,10 +1,10 @@
 """The loop of a tuning: backends alone, shorter floats, regions exchanged, a last comparison.
 
-What regions gain one by one does not add up, because fusion across the cuts is lost and noise is
-chosen for gain. So the choice made from the times of regions is only a proposal: each composition
-runs as a whole against the best single backend, turn by turn, and what measures best is kept. The
-present choice and plain ONNX Runtime are in the last comparison, and what is not better by 3 % does
-not take the place of the present choice; nor does what is not surely better, where that was tuned.
+The gains of single regions do not add up: fusion across the cuts is lost, and noise is chosen for
+gain. So the choice from the times of regions is only a proposal. Each composition runs as a whole
+against the best single backend, turn by turn, and the best measured is kept. The present choice and
+plain ONNX Runtime are in the last comparison. Only a gain of at least 3 % replaces the present
+choice. If that was tuned, the gain also has to be sure.
 """
 
 import math
