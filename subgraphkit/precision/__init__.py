@@ -1,8 +1,8 @@
 """The public door of precision: models in fewer bits, the ranges they need, and their accuracy.
 
-``rewrite`` writes a model anew, ``calibrate`` finds the ranges that int8 needs,
-``measure_accuracy`` says how far a rewritten model is from the original, and ``precision_search``
-finds the nodes that have to keep float32. Names are imported when they are first used.
+``rewrite`` writes a model in fewer bits, and ``calibrate`` finds the ranges for int8.
+``measure_accuracy`` compares a rewritten model with the original. ``precision_search`` finds the
+nodes that have to keep float32. Names are imported when they are first used.
 """
 
 import lazy_loader

@@ -130,10 +130,9 @@ class LayerAccuracy:
         node: The node's name, or that of its first output if it has none.
         op_type: Its operator.
         output: The output that is furthest off.
-        born: Power of the error of that output, as a part of that of the output, less the same
-            of the input furthest off: what rounding adds here, or cancelling brings out.
-            Infinity where elements that are finite in the original cease to be; what those lead
-            to is left out of the nodes behind.
+        born: The relative power of the error of that output, less that of the input furthest off.
+            It is what rounding adds here, or cancelling brings out. Infinity where elements are
+            finite only in the original; nodes behind do not count these.
         snr_db: Ratio of signal to noise of that output, in dB.
         input_snr_db: The same of the input furthest off; infinity if all are exact.
     """

@@ -1,9 +1,9 @@
 """The search for the nodes that keep float32 so that a rewritten model is as accurate as asked for.
 
-A search by trying. The model is rewritten as asked and compared value by value, which says in which
-nodes the error is born; those, and what lies ahead of them, come first. So many of them are kept,
-1, 2, 4 and so on, that the bound holds, then as few as bisection finds. The same model, batches and
-bounds make the same trials. Tuning searches the regions of a placement the same way.
+A search by trying. The model is rewritten as asked and compared value by value, to find the nodes
+in which the error arises. These, and those ahead of them, come first. The search keeps 1, 2, 4 and
+so on of them until the bound holds. Then bisection finds how few are enough. The same model,
+batches and bounds make the same trials. Tuning searches the regions of a placement the same way.
 """
 
 import math
