@@ -27,8 +27,8 @@ _MOST_CROWDED: Final = 4.0
 def crowd() -> float:
     """Return how many processes compete for each processor, from 1 to 4.
 
-    A limit of wall time is multiplied by it where whoever is too slow is blamed: on a machine that
-    does other things as well, what computes gets a part of the time only.
+    Limits of wall time are multiplied by it where slowness is blamed on a process. On a busy
+    machine, a process gets only a part of the time.
     """
     if not hasattr(os, "getloadavg"):  # Windows
         return 1.0
