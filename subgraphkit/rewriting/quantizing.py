@@ -1,10 +1,10 @@
 """Places of QuantizeLinear and DequantizeLinear, for int8 and float8, and the scales to them.
 
-Inputs of Conv, ConvTranspose, Gemm and MatMul are quantized, results are not: bias, normalisation
-and activation run on in the kernel that made them. Of the two sides of a residual Add, the longer
-one ends in a convolution, which does the Add as well; only the other side is quantized. Behind a
-matrix product the other side is the stream that a transformer carries from end to end, whose few
-large elements int8 would drown all others in, and it stays.
+Inputs of Conv, ConvTranspose, Gemm and MatMul are quantized. Their results are not: bias,
+normalisation and activation run in the same kernel. Of the two sides of a residual Add, the longer
+one ends in a convolution, which does the Add as well. Only the other side is quantized. Behind a
+matrix product, the other side is the stream of a transformer from end to end. It stays, because in
+int8 its few large elements would drown all others.
 
 Source: "Working with Quantized Types" in NVIDIA's TensorRT documentation, and the ONNX quantizer of
 NVIDIA ModelOpt, whose rules for what does not pay are followed.

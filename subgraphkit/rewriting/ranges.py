@@ -1,10 +1,10 @@
 """Ranges of a model's values: found by calibrating, kept as JSON, read by the rewriting.
 
 Calibration caches of TensorRT's implicit quantisation, which newer versions no longer read, are
-ranges as well. Their text has a header, ``TRT-8601-EntropyCalibration2``, and a line per value: its
-name, a colon, and eight hexadecimal digits, the bits of the scale as a big-endian float32. The
-scale is the threshold by 127. Values that TensorRT made up itself are named there, too; they do no
-harm.
+ranges as well. Their text has a header, ``TRT-8601-EntropyCalibration2``, and a line per value.
+This has a name, a colon, and eight hexadecimal digits, the bits of the scale as a big-endian
+float32. The scale is the threshold by 127. Values that TensorRT made up itself are named there,
+too; they do no harm.
 
 Source: the files that TensorRT 8 and 10 write through ``IInt8Calibrator.write_calibration_cache``.
 """

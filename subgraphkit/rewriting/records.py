@@ -39,13 +39,13 @@ class Precision:
             as they are. Outputs tell nodes apart where names are empty or repeated.
         only: If not empty, nodes of which none of these matches operator, name or output stay, too.
         high_precision: What is computed in beside int8 or fp8; means nothing for the other kinds.
-        data_max: With ranges and fp16, nodes stay whose inputs or outputs exceed this magnitude.
-            512 leaves what lies ahead of a sum room to grow; the largest float16 is 65,504.
+        data_max: With ranges and fp16, nodes with larger inputs or outputs than this stay. 512
+            leaves room for a sum to grow; the largest float16 is 65,504.
         max_reduction: Products and reductions over more terms stay; None for no limit.
-        min_input_snr: With ranges that tell, products stay whose input int8 would hold at a lower
-            ratio of signal to noise than this, in dB: a few large elements take the scale there,
-            and all others are lost in its steps. 0 for no limit. Numbers of fp8 have exponents of
-            their own, and are not judged.
+        min_input_snr: Products stay if an input in int8 would have a lower ratio of signal to noise
+            than this, in dB. A few large elements may take the whole scale, so that all others are
+            lost in its steps. 0 for no limit. It needs ranges with these ratios, and does not apply
+            to fp8, whose numbers have exponents.
 
     Raises:
         CallerError: A kind is unknown or an expression cannot be read (SGK231).

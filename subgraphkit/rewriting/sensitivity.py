@@ -1,9 +1,9 @@
 """Nodes that a small error in their inputs changes much: long sums, squares, roundings and angles.
 
 A sum that has grown takes no more small terms, and squares overflow. Some numbers are rounded to
-whole ones: transformers compute places in tables so, of a distance the logarithm, scaled, cast to
-an integer; others become sizes, such as the scales of Resize. Others are angles: at position 1,000
-float16 is off by a quarter of a radian, bfloat16 by two.
+whole ones. Transformers compute places in tables in this way: the logarithm of a distance, scaled,
+is cast to an integer. Others become sizes, such as the scales of Resize. Others are angles: at
+position 1,000 float16 is off by a quarter of a radian, bfloat16 by two.
 """
 
 import math
