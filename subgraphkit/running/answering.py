@@ -134,13 +134,14 @@ class Answering(ABC):
     def ping(self, timeout_s: float = 10.0, *, recent_s: float = 0.0) -> bool:
         """Make sure that the session answers: one small run, which has to be over in time.
 
-        It runs on a thread of its own, on the inputs of the last ``warm_up`` or such as are made up
-        as there; pings at the same time share a run. Errors of requests have no part in it.
+        It runs on a thread of its own, on the inputs of the last ``warm_up``. Without these it
+        makes inputs up as ``warm_up`` does. Pings at the same time share a run. Errors of requests
+        do not count.
 
         Args:
             timeout_s: Seconds that it may take, a wait for other runs included.
-            recent_s: How long ago another run may have returned results to be taken for an answer;
-                runs are counted from the first ping that says so on, see ``stats``.
+            recent_s: If another run has returned results within so many seconds, that is an answer,
+                too. Runs are counted from the first ping with this argument on, see ``stats``.
 
         Returns:
             True, as otherwise it raises.
@@ -234,8 +235,8 @@ class Answering(ABC):
         for their turn. Runs that take far longer than others do not keep these waiting. Runs of
         less than 0.2 ms are done one after the other, as another thread would only cost time.
 
-        If the task is cancelled, or the time is up, the run ends at its next step
-        and the session can be run again; a step that takes longer is not waited for.
+        If the task is cancelled, or the time is up, the run ends at its next step. You can run the
+        session again at once; nothing waits for a long step.
 
         Args:
             input_feed: Arrays by input name.
@@ -294,8 +295,8 @@ class Answering(ABC):
     ) -> Iterator[list[Any]] | AsyncIterator[list[Any]]:
         """Run on one item after the other, several at once, and return the results in order.
 
-        A subgraph on a device and one on the processor then work at the same time, on different
-        items; an operator that is not thread-safe still has one run at a time.
+        A device and the processor then work at the same time, on different items. An operator that
+        is not thread-safe still has one run at a time.
 
         Args:
             items: Feeds. They are read when there is room for one more, never before.
@@ -304,8 +305,8 @@ class Answering(ABC):
 
         Returns:
             An iterator of results; for ``async for`` if the items are. It ends with the first error
-            of a run, or of the items, at that place; then, and if it is closed, the runs that are
-            under way end at their next step.
+            of a run, or of the items, at that place. Then, and if it is closed, other runs end at
+            their next step.
 
         Raises:
             InputError: There is no such output (SGK143); raised by the iterator, as whatever

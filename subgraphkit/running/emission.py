@@ -1,7 +1,7 @@
 """A plan as straight-line Python.
 
-The session's inner loop is written out once: no dictionary of names, no loop over steps, and every
-value is a local variable that dies after its last use. For one subgraph this is
+The session's inner loop is written out once. It has no dictionary of names and no loop over steps.
+Every value is a local variable that dies after its last use. For one subgraph this is
 
     def execute(feeds):
         v0 = feeds["x"]
@@ -9,7 +9,7 @@ value is a local variable that dies after its last use. For one subgraph this is
         v1, = run0((v0,))
         return [v1]
 
-The lines on which steps stand are kept, so that a failure names the subgraph it happened in.
+It keeps the lines of steps, so that a failure names its subgraph.
 """
 
 import linecache

@@ -1,8 +1,8 @@
-"""The door: what a caller feeds is checked against the model before any backend sees it.
+"""The door: feeds are checked against the model before any backend sees them.
 
-What is here is the slow way, which converts or explains; a right array passes a test written into
-the session's own code (see ``emission``) in well under a microsecond. Beside it: how inputs and
-outputs are described, and the places of those asked for.
+This is the slow way, which converts or explains. A right array passes a test in the session's own
+code (see ``emission``) in well under a microsecond. Beside it: how inputs and outputs are
+described, and the places of those asked for.
 """
 
 import difflib

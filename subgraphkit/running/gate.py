@@ -109,11 +109,11 @@ class Gate:
 
 
 def _holding(lock: Any, work: Callable[..., _T], *arguments: object) -> _T:
-    """Call something while a reentrant lock is held, which Ctrl-C never leaves locked.
+    """Call something while a reentrant lock is held; Ctrl-C never leaves it locked.
 
-    A ``with`` block would: from Python 3.14 on an exception may come between the call that takes
-    the lock and the block. Here Python looks for one right after each call, so it comes when the
-    lock is sure to be given back; or, while the lock is waited for, when there is none to give.
+    A ``with`` block may: from Python 3.14 on, an exception may come between the call that takes the
+    lock and the block. Here Python looks for one right after each call. So it comes when the lock
+    is sure to be released, or before this thread has it.
     """
     try:
         lock.acquire()

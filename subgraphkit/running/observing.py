@@ -151,8 +151,8 @@ class Observer:
     ) -> Emitted:
         """Return the code of a plan such that runs and steps are reported, and runs counted.
 
-        Where nobody listens or counts, it is the same object; where somebody listens to steps, it
-        is the same code, which calls clocks around the operators.
+        Without a listener or a count, it is the same object. With a listener to steps, it is the
+        same code, with clocks around the operators.
         """
         hears_steps = self._extensions.implements("subgraphkit_step")
         hooks = ("subgraphkit_run_start", "subgraphkit_run_end")

@@ -38,16 +38,16 @@ class RunTimes:
 class ProfileRow:
     """A part of the time of a run.
 
-    The rows that are not of the kind ``"subgraph"``, and of that kind those with nothing inside,
-    add up to the whole run.
+    Rows of other kinds than ``"subgraph"``, and subgraphs with nothing inside, add up to the whole
+    run.
 
     Attributes:
-        kind: A ``"subgraph"``; a thing ``"inside"`` of one, such as a kernel; what is
-            ``"unattributed"`` of one beside them, negative where they overlap; a
-            ``"hand-over"``, which is what the session does before, between and after subgraphs: it
-            checks, copies, moves between devices, waits; or the ``"clocks"`` of the profile itself.
-        name: What it is: a subgraph, or two between which something is handed over, or, inside, how
-            the library calls it.
+        kind: A ``"subgraph"``, or a part ``"inside"`` of one, such as a kernel. ``"unattributed"``
+            is the rest of a subgraph, negative where its parts overlap. A ``"hand-over"`` is the
+            session's own work around subgraphs: it checks, copies, moves between devices and waits.
+            ``"clocks"`` are those of the profile itself.
+        name: The name of a subgraph, or of the two at a hand-over, or the library's name for a
+            part.
         seconds: How long it takes in a run.
         part: Which part of the run that is.
         calls: How often it happens in a run.

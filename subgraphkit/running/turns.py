@@ -37,8 +37,8 @@ class Turns:
     A run is long after 20 ms, and four times the mean of those that returned results. It goes on,
     and another begins. A caller without a long run comes first, and one with 12 begins no more;
     None counts as one without. Of the runs that wait, each caller's first comes before anybody's
-    second. Where runs are quick, one thread does one after the other, and a second looks on: it
-    begins another as soon as one is quick no more.
+    second. If runs are quick, one thread does one after the other, and a second thread watches. It
+    begins another run as soon as one is no longer quick.
 
     Thread-safety: safe.
     """
