@@ -1,8 +1,8 @@
 """Ray Data: a model over the rows of a dataset, on actors that hold a session each.
 
-``map_batches`` is ``Dataset.map_batches`` with a ``SessionSpec`` in the place of the function. Ray
-starts actors again that die, and has their blocks done by others: every row arrives exactly once,
-in an order of its own, so keep a column that says which row it is.
+``map_batches`` is ``Dataset.map_batches`` with a ``SessionSpec`` in the place of the function. If
+an actor dies, Ray starts it again, and others do its blocks. Every row arrives exactly once, in any
+order, so keep a column with its number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,8 +73,8 @@ class _Replica:
             self._rows = error
 
     def __call__(self, batch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        # A generator, since Ray Data puts an error without a cause in the place of what the call
-        # itself raises, and leaves alone what is raised where results are taken.
+        # A generator, because Ray Data replaces an error from the call itself by one without a
+        # cause. It leaves an error alone that comes with the results.
         try:
             if isinstance(self._rows, sk.SubgraphkitError):
                 raise self._rows

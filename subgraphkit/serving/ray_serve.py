@@ -1,11 +1,11 @@
 """Ray Serve: models behind handles, and behind the Open Inference Protocol over HTTP.
 
-``serve.run(deployment(spec).bind())`` serves a model. The same call with another spec updates it
-where it is: each replica opens the new session, exchanges it, and closes the old one when its
-requests are over. A handle takes feeds, ``await handle.remote({"x": array})``.
+``serve.run(deployment(spec).bind())`` serves a model. The same call with another spec updates it in
+place. Each replica opens the new session, exchanges it, and closes the old one when its requests
+are over. A handle takes feeds, ``await handle.remote({"x": array})``.
 
-Serve bounds queues, starts replicas anew that do not pass ``check_health``, and does not repeat a
-request that ended with its replica; a client may, since inference changes nothing.
+Serve bounds queues, and restarts replicas that do not pass ``check_health``. It does not repeat a
+request that ended with its replica. A client may, since inference changes nothing.
 """
 
 import os
@@ -71,8 +71,8 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
         max_queued_requests=max_queued_requests,
         ray_actor_options={"num_cpus": num_cpus, "num_gpus": num_gpus},
         max_surge_percent=100,
-        # A version that stays has Serve update replicas where they are; it has no public word for
-        # that outside of its config files, by which versions stay as well.
+        # With the same version, Serve updates replicas in place. Its only public way to say so is a
+        # config file, which keeps the version as well.
         version=sk.__version__,
         _internal=True,
         **scaling,

@@ -1,7 +1,7 @@
 """The rows of a table through a session: columns become feeds, and outputs become columns.
 
-A model for a fixed number of rows is given that many at a time; the last lot is filled up with
-copies of its last row, whose results are dropped. Nothing is computed where there are no rows.
+A model for a fixed number of rows gets that many at a time. The last lot is filled up with copies
+of its last row, whose results are dropped. Without rows, nothing is computed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """Arrays from tensors of a message whose values are JSON.
 
-Values are read in pieces, into the array: what JSON takes as objects of Python would be up to
-thirty times its bytes, and nothing else would run meanwhile. So brackets and commas are held
-against the shape first. Nothing is cast in silence: 1.5 is no INT32, 300 no INT8, true no number.
+Values are read in pieces, into the array. As Python objects, they would take up to thirty times the
+bytes of the JSON, and would block everything else. So brackets and commas are compared with the
+shape first. Nothing is cast in silence: 1.5 is no INT32, 300 no INT8, true no number.
 """
 
 import math

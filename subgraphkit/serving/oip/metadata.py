@@ -70,9 +70,9 @@ def encode_error(error: BaseException) -> tuple[int, bytes]:
 def failure_of(error: BaseException) -> tuple[int, str]:
     """Return status and text of a failure.
 
-    The status is 400 where the caller is at fault, 504 where time ran out, 503 where the machine
-    is, and else 500, unless the error has one. Of what subgraphkit did not raise, the text has the
-    type alone.
+    The status is 504 for a timeout, or the error's own, if it has one. Otherwise it is 400 for the
+    caller's fault, 503 for the machine's, and else 500. The text of other errors than subgraphkit's
+    has only their type.
     """
     if not isinstance(error, sk.SubgraphkitError):
         return 500, f"the server failed with {type(error).__name__}"
@@ -92,9 +92,8 @@ def _describe_value(one: Any, what: str) -> dict[str, Any]:
 def probe(url: str, model: str, version: str | None = None, *, timeout_s: float = 10.0) -> str:
     """Ask a server for one inference, and return what is wrong, or nothing.
 
-    A server may call a model ready whose process is gone: Triton does. What is asked for is of
-    zeros and empty texts, with 1 for sizes that are open; a model that finds fault with these has
-    answered as well.
+    A server may call a model ready whose process is gone: Triton does. The request has zeros and
+    empty texts, with 1 for open sizes. A model that refuses these has answered, too.
 
     ``version``: Which version of it; None for what the server chooses.
     ``timeout_s``: How long the server may be silent, in seconds.

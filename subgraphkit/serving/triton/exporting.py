@@ -27,8 +27,8 @@ def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
     """Write a model for Triton's Python backend, which opens the session of a spec.
 
     The session is opened here, too, to learn its inputs and outputs. A version appears at once and
-    whole, so that a server which polls the repository never sees half of one; versions that are
-    there stay as they are.
+    whole, so a server that polls the repository never sees half of one. Existing versions stay as
+    they are.
 
     ``max_batch``: How many rows Triton may gather from requests, 0 for none; for that, one open
     dimension must be the first of all inputs and outputs. If not given, 16 where it is and none has

@@ -1,8 +1,8 @@
 """The ``model.py`` that is copied beside a spec, where Triton's Python backend looks for it.
 
-It is the same for every model. The stub that runs it ignores ``PYTHONPATH`` and environments, and
-imports NumPy itself once this file is read; so the folder of packages is in a file beside it, and
-is looked up at once.
+It is the same for every model. The stub that runs it ignores ``PYTHONPATH`` and environments. Once
+this file is read, the stub imports NumPy itself. So a file beside it has the folder of packages,
+and is read at once.
 """
 
 import site
