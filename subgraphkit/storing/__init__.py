@@ -1,7 +1,7 @@
 """Folders of this user alone, with the files, locks and answers of libraries kept in them.
 
-All of it may be used by any backend. What is kept makes the next time quicker and never changes a
-result; it may be gone tomorrow, so nothing is raised where it cannot be read or written.
+Any backend may use all of it. Kept files make the next time quicker and never change a result. They
+may be gone tomorrow, so nothing is raised if they cannot be read or written.
 """
 
 import lazy_loader

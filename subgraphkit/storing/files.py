@@ -185,10 +185,10 @@ def _link_file(part: Path, path: Path) -> bool:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file that a user has asked for, in one step where that can be.
+    """Write a file that a user has asked for, in one step if possible.
 
-    Links are followed, a file that is replaced keeps its mode, and what is no regular file, such as
-    a pipe or ``/dev/stdout``, takes the bytes as they come.
+    It follows links, and a replaced file keeps its mode. A pipe, ``/dev/stdout`` and the like take
+    the bytes as they come.
     """
     target = Path(os.path.realpath(path))
     try:

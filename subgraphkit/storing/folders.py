@@ -3,9 +3,9 @@
 Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
 ``BindContext.kept_folder`` leads there.
 
-An engine is run like a program, so nobody but the user may have been able to put one there. What
-counts is the folder's owner and mode; on Windows, where the profile's access list protects it,
-neither says anything and they are not looked at.
+An engine is run like a program, so nobody but the user may be able to put one there. So the
+folder's owner and mode are checked. On Windows they say nothing and are not checked, because the
+profile's access list protects the folder.
 """
 
 import os
