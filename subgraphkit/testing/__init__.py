@@ -2,14 +2,14 @@
 
 ``subgraphkit author test NAME`` runs it, and so does ``pytest --pyargs subgraphkit.testing
 --subgraph-backend=NAME``; ``check_backend`` is for people without either. Names are imported when
-they are first used, so that pytest may load the plugin at no cost to those who test something else.
+they are first used, so that the pytest plugin costs nothing in other tests.
 
-Who looks for something finds it by the question: what is tried in ``levels``, ``sweep_cases``,
-``run_checks`` and ``operator_checks``; on what models in ``official_cases``, ``light_models``,
-``small_models``, ``claimed`` and ``sweeps``, whose lines are in ``operators.txt`` and
-``older.txt``; when it is right, and whose fault it is if not, in ``comparison``; in which process
-in ``children`` and ``process_checks``; what is said of it in ``report``.
-``try_backend`` asks less: whether one small model compiles, runs and computes rightly.
+Find a module by its question. ``levels``, ``sweep_cases``, ``run_checks`` and ``operator_checks``
+have the cases. Models are in ``official_cases``, ``light_models``, ``small_models``, ``claimed``
+and ``sweeps``; the lines of the last are in ``operators.txt`` and ``older.txt``. ``comparison``
+judges results, and whose fault a wrong one is. ``children`` and ``process_checks`` have the
+processes, and ``report`` writes the report. ``try_backend`` asks less: whether one small model
+compiles, runs and computes rightly.
 """
 
 import lazy_loader

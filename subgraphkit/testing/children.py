@@ -1,8 +1,8 @@
 """A pool of child processes that carry out cases, many each.
 
-A child carries out one case after the other, which spares starting a process for each. If one goes
-down, keeps silent or takes too much memory, the case that it was in is the one at fault; the next
-case has a new child. The children end with this process, however that ends.
+A child carries out one case after the other, which saves a process for each. If it ends, hangs or
+takes too much memory, its present case is at fault. The next case has a new child. The children end
+with this process, however that ends.
 
 Nothing heavy is imported here, and nothing of the backend.
 """

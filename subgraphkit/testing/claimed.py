@@ -1,9 +1,9 @@
 """Models of what a backend claims: usual ones, and edge cases written anew with its operators.
 
-The checks of the contract, of artefacts and of stress need a subgraph of the backend, whatever it
-is; they use the first of the usual probes of which the backend takes a node. An edge case is a
-graph of cheap nodes on ``float[4]``. Where a backend takes none of them, or is made for others,
-its own stand in their places, of the element type and the shape that it takes.
+The checks of the contract, of artefacts and of stress need any subgraph of the backend. They use
+the first of the usual probes of which the backend takes a node. An edge case is a graph of cheap
+nodes on ``float[4]``. A backend that takes none of them, or is made for others, has its own
+instead. These have the element type and shape that it takes.
 """
 
 import re

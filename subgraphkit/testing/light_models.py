@@ -56,8 +56,8 @@ def light_model_path(name: str) -> Path:
 def seeded_model(name: str, seed: int = 0, *, opset: int | None = None) -> onnx.ModelProto:
     """Return a network with random weights in the place of its constants, as ``light_model_path``.
 
-    Weights of Conv and Gemm are drawn from N(0, sqrt(2 / fan in)), scales of normalisations around
-    1 (around 0.5 where a residual branch ends, or the sum would grow with every block), variances
+    Weights of Conv and Gemm are drawn from N(0, sqrt(2 / fan in)). Scales of normalisations are
+    around 1, or around 0.5 where a residual branch ends, or the sum would grow. Variances are
     around 1, means and biases around 0. The same name and seed give the same weights everywhere.
     """
     model = onnx.load(light_model_path(name))

@@ -1,8 +1,8 @@
-"""Probes: small models of lines of the tables, by which is learned what a backend takes.
+"""Probes: small models of lines of the tables, to learn which nodes a backend takes.
 
-A probe goes from an input ``x`` to an output ``y`` of the same type and shape, so that any two of
-one type and shape can stand one behind the other. Where the operators of a line would not give
-that, nodes behind them do, which any backend may leave.
+A probe goes from an input ``x`` to an output ``y`` of the same type and shape. So any two of one
+type and shape can follow each other. If an operator has other outputs, nodes behind it restore type
+and shape, and any backend may leave these.
 """
 
 from collections import Counter

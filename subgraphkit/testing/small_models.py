@@ -136,8 +136,8 @@ _Shape = tuple[int, int]
 def random_graph(seed: int) -> SmallModel:
     """Make a random graph; the same for the same seed.
 
-    Values are read any number of times, also twice by one node; some outputs of the model are read
-    inside as well, some results by nobody. Numbers stay small however deep the graph is.
+    Values are read any number of times, also twice by one node. Some outputs of the model are also
+    read inside, and some results are not read. Numbers stay small however deep the graph is.
     """
     growth = _Growth(np.random.default_rng(seed))
     for _ in range(int(growth.rng.integers(_SHORTEST, _LONGEST))):

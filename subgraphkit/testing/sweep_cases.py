@@ -115,10 +115,10 @@ def _try_rows(
     most: int = 1 << 30,
     **form: bool,
 ) -> Finding:
-    """Carry checks out, until one finds fault, on sessions that have some of the rows taken each.
+    """Carry checks out, until one finds fault, on sessions with some of the rows each.
 
-    What compiles so slowly that there is no time for all is tried on the first of them, unless all
-    are asked for, which the finding says; each has something of every part of the table.
+    If there is no time for all models, only the first are tried, unless you ask for all; the
+    finding says so. Each model has something of every part of the table.
     """
     rows = _rows_taken(subject, rows, **form)
     if not rows:

@@ -1,8 +1,8 @@
 """One small model down the whole road on a backend: does it compile, run, and compute rightly?
 
-A backend takes the nodes it likes, so it is asked about a few common ones, and then about the whole
-catalogue; the first that it claims is compiled. What that is to compute onnx's own implementation
-says, so that no other backend is needed.
+Each backend takes other nodes. So it is asked about a few common ones, then about the whole
+catalogue, and the first that it claims is compiled. onnx's own implementation gives the expected
+results, so no other backend is needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence

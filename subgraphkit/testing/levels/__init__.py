@@ -1,7 +1,7 @@
 """The levels of the kit: one module each, with a function ``cases(subject)``.
 
-A level's cases are the same in every process, whatever the backend does: a case is asked for by its
-identifier, and may be run by another process than the one that listed it.
+A level's cases are the same in every process, whatever the backend does. So one process may list a
+case, and another run it by its identifier.
 """
 
 import logging

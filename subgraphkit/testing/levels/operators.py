@@ -1,9 +1,9 @@
 """Level 3, operators: the official node cases of ONNX, each in several forms.
 
-*alone*, as the model of one node that ONNX has; *sandwiched*, between nodes of a foreign backend,
-so that every input and output crosses a boundary, in the least convenient layout; *folded*, with
-the inputs behind the first stored as initializers. Function bodies (``_expanded``) are run alone
-and count for no operator, for a backend may take their nodes without knowing the function.
+*alone* is the model of one node that ONNX has. *sandwiched* is between nodes of a foreign backend:
+every input and output crosses a boundary, in the least convenient layout. *folded* has the inputs
+behind the first stored as initializers. Function bodies (``_expanded``) are run alone and count for
+no operator, for a backend may take their nodes without knowing the function.
 """
 
 from collections.abc import Iterable, Mapping

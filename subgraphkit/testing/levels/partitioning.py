@@ -1,7 +1,7 @@
 """Level 2, partitioning: graphs that are easily divided wrongly, or run wrongly once divided.
 
-Each is partitioned twice, which must give the same; the subgraphs must be able to run in their
-order; and the results must be those of onnx's own implementation.
+Each is partitioned twice, with the same outcome. The subgraphs must be able to run in their order,
+with the results of onnx's own implementation.
 """
 
 import itertools
