@@ -1,9 +1,8 @@
 """Texts for people: names that no terminal obeys, tables as wide as it, and the stream to it.
 
-A name in a model, a plugin or a file may hold whatever its author liked: sequences that clear the
-screen, a line break before a forged message, marks that turn the direction of what follows. All
-that is written for people passes ``printable``; what nobody passed there meets ``Screen``, the one
-way to a terminal that a command has.
+A name in a model, a plugin or a file may hold anything: codes that clear the screen, or a line
+break before a forged message. All text for people passes ``printable``. ``Screen``, a command's one
+way to a terminal, catches the rest.
 """
 
 import os
@@ -140,9 +139,9 @@ def aligned(
 ) -> list[str]:
     """Return rows as lines with aligned columns, whatever their cells hold.
 
-    Where a line has too few cells for them, columns give way in an order, first to last: sentences
-    go on in a further line, then the middle of long names is left out. What still has no room
-    comes in a further table below, with the first column repeated. No word is broken.
+    If a line has too few cells for them, columns give way in an order. From first to last,
+    sentences go on in a further line. Then the middle of long names is left out. What still has no
+    room comes in a further table below, with the first column repeated. No word is broken.
 
     Args:
         rows: The headings, then the rows, all of one length.
