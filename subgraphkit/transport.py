@@ -1,8 +1,8 @@
 """The form in which exceptions leave a process: names of classes, and plain values.
 
-Nothing of it is code. A live object, such as an operator or an array, leaves as its short text; a
-class that cannot be found at the other end is replaced by the nearest public one that it derives
-from; the exceptions that led to one leave as a note.
+It has no code. A live object, such as an operator or an array, becomes its short text. If the other
+end cannot find a class, the nearest public base replaces it. The exceptions that led to an error
+become a note.
 """
 
 import os
