@@ -42,8 +42,8 @@ def dim_name(text: str) -> str | None:
 def repeated_names(shapes: Iterable[Shape | None]) -> frozenset[str]:
     """Return the names that several dimensions have.
 
-    Of the inputs of a model, these are names that a caller may give several sizes: exporters call
-    different dimensions by one name, and so nothing may go wrong where they differ.
+    A caller may give one such name several sizes, because exporters use one name for different
+    dimensions. So differing sizes must not break anything.
     """
     counts = Counter(dim for shape in shapes for dim in shape or () if isinstance(dim, str))
     return frozenset(dim for dim, count in counts.items() if count > 1)
