@@ -1,8 +1,8 @@
 """A drawing as SVG: boxes coloured by group, areas by size, arrows as wide as their bytes.
 
-All is in attributes of the SVG itself, so that it looks the same without a style sheet and runs no
-script. Boxes keep their colours and their dark writing on a light page and on a dark one; the rest
-takes the colour of the writing around it.
+All style is in attributes of the SVG, so it needs no style sheet and runs no script. Boxes keep
+their colours and dark text on light and dark pages. The rest takes the colour of the text around
+it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,11 +1,12 @@
 """Layers, orders and places for the boxes of a drawing, so that few arrows cross.
 
-The classical way in four steps: layers by longest path, invisible places where an arrow passes a
-layer, orders within layers by the mean place of neighbours, and coordinates that follow them.
+The classical way in four steps. Layers come from the longest path. Invisible places stand where an
+arrow passes a layer. Orders within layers follow the mean place of neighbours. Coordinates follow
+the orders.
 
 Source: Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system
-structures", 1981; the orders by barycentre as in Gansner et al., "A technique for drawing directed
-graphs", 1993.
+structures", 1981. Orders by barycentre: Gansner et al., "A technique for drawing directed graphs",
+1993.
 """
 
 from bisect import bisect_left

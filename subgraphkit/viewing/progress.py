@@ -28,14 +28,14 @@ _NARROWEST: Final = 5
 
 @contextmanager
 def show_progress(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progress]:
-    """Show what is told to a progress for as long as the block lasts; nothing stays on a terminal.
+    """Show reports to a progress for as long as the block lasts; nothing stays on a terminal.
 
-    While nothing is told, the last event is told again every second, with the time that has passed.
+    Without new events, the last one is shown again every second, with the time since then.
 
     Args:
-        how: ``"auto"`` for a bar on a terminal and a line every 10 seconds elsewhere, ``"log"`` for
-            lines to the logger ``subgraphkit.progress``, ``"none"`` or None for nothing; or a
-            listener, which is called with every event; or a progress that has one.
+        how: ``"auto"`` for a bar on a terminal and a line every 10 seconds elsewhere. ``"log"`` for
+            lines to the logger ``subgraphkit.progress``. ``"none"`` or None for nothing. Or a
+            listener, which is called with every event, or a progress that has one.
         stream: Where to write; standard error if not given.
 
     Thread-safety: the progress may be told from any thread, also when the block is over.
