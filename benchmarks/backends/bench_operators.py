@@ -197,6 +197,12 @@ def _sampling() -> tuple[Any, Feeds]:
     return _repeated("GridSample<align_corners=1>({0}, g)", 2, _numbers(1, 32, 56, 56), g=grid)
 
 
+def _short_clip() -> tuple[Any, Feeds]:
+    limits = {"a": np.zeros((), np.float16), "b": np.ones((), np.float16)}
+    x = _numbers(1, 64, 56, 56).astype(np.float16)
+    return _repeated("Clip({0}, a, b)", 3, x, **limits)
+
+
 def _columns() -> tuple[Any, Feeds]:
     return _repeated("Softmax<axis=1>({0})", 3, _numbers(1, 21, 112, 112))
 
@@ -248,6 +254,7 @@ MODELS: Final = {
     "exponential": _exponential,
     "sine": _sine,
     "sampling": _sampling,
+    "short clip": _short_clip,
     "columns": _columns,
     "cubic": _cubic,
     "movement": _movement,

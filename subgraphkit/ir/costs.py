@@ -117,13 +117,8 @@ def _kind_of(node: Node) -> str | None:
             return _kind_of_convolution(node)
         case "product" if node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16):
             return "short product"
-        case "columns" if _runs_along_rows(node):
-            return None
-        case "cubic" if node.attribute("mode", "") != "cubic":
-            return None
-        case "sampling" if not node.attribute("align_corners", 0):
-            return None
-    return kind
+    applies = _WHERE.get(kind or "")
+    return kind if applies is None or applies(node) else None
 
 
 def _kind_of_convolution(node: Node) -> str:
@@ -264,10 +259,18 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("Mish", "Softplus"), "logarithm"),
     **dict.fromkeys(("Celu", "Elu", "Selu"), "exponential"),
     **dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Cosh", "Sin", "Sinh", "Tan"), "sine"),
+    "Clip": "short clip",
     "GridSample": "sampling",
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), "steps"),
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
 }
+_WHERE: Final[Mapping[str, Callable[[Node], bool]]] = {
+    "columns": lambda node: not _runs_along_rows(node),
+    "cubic": lambda node: node.attribute("mode", "") == "cubic",
+    "sampling": lambda node: bool(node.attribute("align_corners", 0)),
+    "short clip": lambda node: node.dtype() is DataType.FLOAT16,
+}
+"""Where a node is of its class: another is bound by memory."""
 _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})
 
 

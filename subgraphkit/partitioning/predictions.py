@@ -54,6 +54,7 @@ _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "logarithm": (0.8, 4.9, 0.25, None, 2.4),
     "exponential": (1.2, 1.4, 0.4, None, 2.8),
     "sine": (0.4, 1.2, 2.8, None, 2.7),
+    "short clip": (4.4, 5.0, 0.06, None, 0.6),
     "sampling": (7.0, 5.8, 1.0, None, 1.5),
     "columns": (0.7, 1.3, 0.1, None, 0.2),
     "cubic": (0.6, 50.0, 8.0, None, 2.0),
