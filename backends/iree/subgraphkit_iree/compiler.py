@@ -1,4 +1,4 @@
-"""The compiler of IREE, in a child process of its own: asked what it takes, and had compile it."""
+"""The compiler of IREE, in a child process of its own: it says what it takes, and compiles."""
 
 import base64
 import os

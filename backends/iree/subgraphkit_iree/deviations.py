@@ -16,11 +16,11 @@ from subgraphkit_iree.feeding import index_problem, is_fed, scatter_problem, siz
 from subgraphkit_iree.windows import are_fixed
 
 LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
-"""Operators that make a number of NaN."""
+"""Operators that turn NaN into a number."""
 
 
 def deviation(node: sk.Node) -> str:
-    """Return why a node that IREE takes is not to be given to it; an empty text if it is."""
+    """Return why IREE must not get a node that it takes; an empty text if it may."""
     rule = _RULES.get(node.op_type)
     return (rule(node) if rule else _ALWAYS.get(node.op_type, "")) or _open_repeats(node)
 

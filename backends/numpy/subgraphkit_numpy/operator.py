@@ -130,10 +130,10 @@ class NumpyOperator(sk.SubgraphOperator):
 
 @cache
 def _keep_freed_memory() -> None:
-    """Keep up to 64 MiB that a run frees with the process, for the next one.
+    """Let the process keep up to 64 MiB that a run frees, for the next run.
 
-    The GNU library returns free memory to the system, until it has seen a block freed that is as
-    large as this. To ask for it anew doubled the time of a network of transforms.
+    The GNU C library returns freed memory to the system until a block of this size was freed once.
+    Asking for the memory again doubled the time of a network of transforms.
     """
     np.empty((1 << 25) - (1 << 16), np.uint8)
 

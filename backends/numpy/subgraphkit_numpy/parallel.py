@@ -276,8 +276,8 @@ class _Blas:
         Looked up once, because that takes milliseconds. NumPy's own is among them. One loaded later
         is not NumPy's and keeps its threads.
         """
-        # Not a ``cached_property``: a forked child might wait for good for the lock that it has in
-        # Python 3.11. Two threads that look at once find the same.
+        # Not a ``cached_property``: it has a lock in Python 3.11, for which a forked child might
+        # wait forever. Two threads that look at once find the same.
         if self._libraries is None:
             # When imported it changes an environment variable, which to load a backend must not do.
             import threadpoolctl  # noqa: PLC0415 (see above)

@@ -1,7 +1,7 @@
 """Regions: the selector that claims them, their operators, and the memory they take.
 
-Here are the kernels. The backend is imported in every process that has it for its fallback, and
-this only where nodes are left to it.
+This module imports the kernels. The backend is imported in every process that has it as fallback;
+this module only if the fallback gets nodes.
 """
 
 import os

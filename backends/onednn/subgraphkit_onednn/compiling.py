@@ -153,8 +153,8 @@ class _Compiler:
                 self._add(graph, number, operation)
             except DnnlError as error:
                 raise self._refusal_of([number], str(error)) from error
-        # A value that is read inside would be hidden by fusion; an ``end`` that reads it as well
-        # keeps it visible.
+        # Fusion hides a value that the region itself reads. An ``end`` that reads it too keeps it
+        # visible.
         read = {t.number for operation in self.draft.operations for t in operation.inputs}
         first = len(self.draft.operations)
         for place, number in enumerate(sorted(self.shown & read)):

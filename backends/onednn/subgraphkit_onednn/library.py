@@ -2,9 +2,9 @@
 
 Nothing here runs before a backend is probed or bound, so importing the package works without it.
 
-The runtime of OpenMP lets threads spin for milliseconds when they have nothing to do, on processors
-that others may be computing on. It reads how long from the environment when it is loaded, and never
-again. So it is told when oneDNN is loaded; where somebody else loaded it before, it stays as it is.
+The runtime of OpenMP lets idle threads spin for milliseconds, on processors that others may need.
+It reads how long from the environment when it is loaded, and never again. So the time is set while
+oneDNN is loaded. If the runtime was loaded before, its time cannot be changed.
 """
 
 import ctypes
@@ -33,8 +33,9 @@ def _load(path: str) -> tuple[ctypes.CDLL, bool]:
     """Load a library, and OpenMP with it.
 
     Returns:
-        The library, and whether the threads of its OpenMP may spin for long: they do if the runtime
-        was loaded before. What the user says in the environment holds, and none is said to spin.
+        The library, and whether the threads of its OpenMP may spin for long. They may if the
+        runtime was loaded before. If the user set the time in the environment, it is left alone and
+        the answer is False.
 
     Raises:
         OSError: It cannot be loaded.
@@ -196,9 +197,9 @@ class DnnlLibrary:
             raise LibraryError(f"oneDNN cannot be loaded: {error}") from error
         self.version = self._checked_version()
         self._declare()
-        # Compiled partitions are kept by their owners, so the library's own store of them would
-        # only keep closed ones alive. The store of re-laid constants is what makes weights be
-        # reordered once; its entries go with their compiled partition.
+        # Owners keep compiled partitions, so the library's own store would only keep closed ones
+        # alive. The store of constants saves reordering weights at every run; its entries go with
+        # their compiled partition.
         self.call("dnnl_graph_set_compiled_partition_cache_capacity", 0)
         self.call("dnnl_graph_set_constant_tensor_cache", 1)
 

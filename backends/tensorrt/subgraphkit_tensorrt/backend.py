@@ -29,10 +29,10 @@ class TensorRTBackend(sk.Backend[Options]):
     """Runs the nodes that TensorRT takes on NVIDIA's GPUs.
 
     Raises:
-        BackendUnavailableError: There is no TensorRT that works here, or it can build and not run
-            and the option ``build_only`` is not set (SGK104).
-        OptionError: The library cannot honour an option (SGK160), options contradict one another
-            (SGK161), there is no such device (SGK112), or a module cannot be imported (SGK168).
+        BackendUnavailableError: No TensorRT works here (SGK104). One that can only build counts
+            only with the option ``build_only``.
+        OptionError: The library cannot honour an option (SGK160), or options contradict one another
+            (SGK161). There is no such device (SGK112), or a module cannot be imported (SGK168).
     """
 
     name: ClassVar[str] = "tensorrt"

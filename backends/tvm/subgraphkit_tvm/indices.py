@@ -1,6 +1,6 @@
-"""Inputs that hold indices, and how far those may reach: TVM's code looks nowhere but there.
+"""Inputs that hold indices, and how far those may reach.
 
-It takes every index as it is, so that one out of range reads or writes somewhere else in memory.
+TVM's code does not check an index: one out of range reads or writes somewhere else in memory.
 """
 
 from collections.abc import Iterable, Sequence

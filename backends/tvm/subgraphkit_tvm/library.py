@@ -32,8 +32,8 @@ def tvm(name: str = "") -> Any:
 def quiet() -> Iterator[None]:
     """Keep what TVM prints and warns about from the user; an exception gets it as a note.
 
-    Thread-safety: what other threads print meanwhile is printed, and what others than TVM's modules
-    warn about is warned about.
+    Thread-safety: what other threads print meanwhile is still printed. Warnings of modules other
+    than TVM's still appear.
     """
     with _delay_interrupts(), warnings.catch_warnings(), _Hushed.here() as printed:
         warnings.filterwarnings("ignore", module=MODULE)

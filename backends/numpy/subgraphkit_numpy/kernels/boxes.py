@@ -116,7 +116,7 @@ def _join_whole(x: Array, rows: Array, columns: Array) -> Array:
 
 
 def _join_apart(x: Array, rows: Array, columns: Array) -> Array:
-    """Return the same cell by cell, so that a NaN or infinity is in none that it is no part of."""
+    """Return the same cell by cell, so that a NaN or infinity stays in the cells it belongs to."""
     y = np.zeros((len(x), len(rows), len(columns)), x.dtype)
     for place in np.ndindex(y.shape[1:]):
         row, column = rows[place[0]], columns[place[1]]

@@ -84,7 +84,7 @@ def _empty_outputs(site: Site, first: int) -> list[Array]:
 
 
 class _Collected:
-    """What a body handed out so far, one list for each output, no more than one output may have."""
+    """The values a body made so far, a list per output; ``most`` bytes is the limit of all."""
 
     def __init__(self, empty: Sequence[Array], most: int) -> None:
         self.columns: list[list[Any]] = [[] for _ in empty]

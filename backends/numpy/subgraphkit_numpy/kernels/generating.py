@@ -23,7 +23,7 @@ def constant_of_shape(site: Site) -> Made:
 
 @kernel("Trilu")
 def keep_triangle(site: Site) -> Made:
-    """Keep what is on one side of a diagonal and on it; the rest is 0, or an empty text."""
+    """Keep a diagonal and what is on one side of it; the rest becomes 0, or an empty text."""
     upper = bool(site.attribute("upper", 1))
 
     def compute(x: Array, shift: Array | None = None) -> Array:

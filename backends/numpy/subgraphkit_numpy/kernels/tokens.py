@@ -1,9 +1,9 @@
 """Texts joined, split, normalised, matched with regular expressions, and cut into tokens.
 
 Source: ONNX operators ``StringConcat``, ``StringNormalizer``, ``StringSplit`` and
-``RegexFullMatch``; operator ``Tokenizer`` of the domain ``com.microsoft``, which converters of text
-pipelines write for want of one of ONNX. Regular expressions are those of RE2, whose library takes a
-time that grows with the text alone, whoever wrote the expression.
+``RegexFullMatch``. ``Tokenizer`` is of the domain ``com.microsoft``; converters of text pipelines
+write it, as ONNX has no such operator. Regular expressions are those of RE2. For every expression,
+its library takes a time that grows only in proportion to the text.
 """
 
 from collections.abc import Callable

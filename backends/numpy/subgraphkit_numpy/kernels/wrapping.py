@@ -69,8 +69,8 @@ def part_by_part(function: Callable[..., Array]) -> Callable[..., Array]:
 def objects(count: int) -> Iterator[Array]:
     """Yield an array of that many objects, for a block that fills it.
 
-    NumPy makes and frees one at a stroke, which no deadline ends. So this one grows in parts, and
-    if the block fails it goes in parts: keep no view of it that outlives a statement.
+    NumPy makes and frees an array in one step, which no deadline ends. So this array grows in
+    parts, and is freed in parts if the block fails. Keep no view of it longer than a statement.
     """
     made = np.empty(0, object)
     try:

@@ -234,7 +234,7 @@ class _Renaming:
     def _node(self, node: Any, around: str) -> str:
         marks = (one.value for one in node.metadata_props if one.key == _PLACE)
         mark: str = next(marks, around)
-        # Made by a rewrite, a node is named by its order alone, and no node of the model by that.
+        # A node that a rewrite made is named by its order; a node of the model never begins so.
         node.name = f"sgk{mark}_{self._nodes}_{node.op_type}" if mark else f"made{self._nodes}"
         self._nodes += 1
         node.ClearField("metadata_props")

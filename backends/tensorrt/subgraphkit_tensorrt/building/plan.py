@@ -26,7 +26,7 @@ class EnginePlan:
     Attributes:
         data: The bytes; empty once an engine that can write them again was loaded from them.
         inputs: Names of its inputs, in the order of ``subgraph.inputs``. They are those of the
-            subgraph it was built for; an equal one that finds it stored goes by the order.
+            subgraph it was built for. An equal subgraph that finds it stored uses the order alone.
         profiles: The ranges it takes, each by place in ``inputs``; TensorRT calls every one an
             optimization profile, and counts them in this order.
     """

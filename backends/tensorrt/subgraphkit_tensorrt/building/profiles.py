@@ -118,9 +118,9 @@ def buckets_at_bind(
     """Return the ranges of a subgraph's inputs, as far as they are known before anything runs.
 
     Returns:
-        A range for every input, apart for every combination that was asked for; those between which
-        this subgraph sees no difference are one. None if the shapes of some will only be known when
-        it runs.
+        A range for every input, for each combination that was asked for. Combinations that give
+        this subgraph the same ranges count once. None if the shapes of some inputs are known only
+        when it runs.
 
     Raises:
         OptionError: The ranges asked for do not fit the model (SGK169).

@@ -69,8 +69,8 @@ def _layers(parsed: ParsedNetwork, library: Library) -> Iterator[tuple[str, str]
 def _product_type(layer: Any, quantized: Mapping[str, DataType]) -> DataType | None:
     """Return the type of the numbers a product multiplies if both factors are dequantized.
 
-    TensorRT fuses such a product with what is before it into a kernel on those numbers; one factor
-    alone is dequantized first.
+    TensorRT fuses such a product and both dequantizations into one kernel on those numbers. If only
+    one factor is quantized, it is dequantized first.
     """
     if layer.num_inputs < _FACTORS:
         return None

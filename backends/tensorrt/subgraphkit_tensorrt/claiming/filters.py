@@ -129,8 +129,8 @@ _LEARNED: Final = Answers("learned")
 def blamed_nodes(subgraph: Subgraph, error: CompileError) -> tuple[int, ...]:
     """Return the nodes at which a build failed; none if the library did not say.
 
-    A chain of fused layers is named by its ends, which says nothing of either, and what is only
-    warned of is not at fault.
+    TensorRT names a chain of fused layers by its ends, which blames neither of them. A node in a
+    warning is not at fault either.
     """
     lines: Sequence[str] = error.context.get("lines", ())
     if not lines:

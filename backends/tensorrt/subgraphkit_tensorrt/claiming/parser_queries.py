@@ -180,7 +180,7 @@ class ParserQueries:
             text = f"TensorRT makes {made}, not {type_}, of {value!r}"
             for place in [made_by[name]] if name in made_by else _readers(asked, name):
                 faults.setdefault(place, ("misread", text))
-        # What reads a value of the wrong type makes others: the first of them is the one to blame.
+        # A wrong type spreads to the nodes that read the value, so only the first is to blame.
         return dict(sorted(faults.items())[:1]), None
 
     def _complaints(self, parser: Any, asked: _Asked) -> _Answer:

@@ -1,7 +1,7 @@
 """Models for queries: whole, with zeros for the data of large weights.
 
-The parser wants every weight to have data and looks at none of a large one, which it maps from its
-file. So all of them lie in one file with a hole, which takes neither time nor room.
+The parser wants every weight to have data. It maps a large weight from its file and never looks at
+the data. So all large weights lie in one file with a hole, which takes neither time nor room.
 """
 
 import tempfile

@@ -184,7 +184,7 @@ class Cuda:
         self._call("cudaStreamSynchronize", ctypes.c_void_p(stream))
 
     def order(self, before: int, after: int) -> None:
-        """Let what is put on one stream from now on wait for what is on another; no host waits."""
+        """Let later work on ``after`` wait for work on ``before``; the host does not wait."""
         if before == after:
             return
         event = ctypes.c_void_p(self._made("cudaEventCreateWithFlags", ctypes.c_uint(_NO_TIMING)))
@@ -200,8 +200,8 @@ class Cuda:
     def record_graph(self, work: Callable[[int], None]) -> int:
         """Record what is put on a stream, and do not do it; return what can be launched.
 
-        No garbage is collected meanwhile: what it ends, ours or not, may free memory, and a
-        recording does not survive that in its thread.
+        No garbage is collected meanwhile. A collected object may free memory of the device, and
+        that spoils a recording in the same thread.
 
         Raises:
             ExecutionError: The recording is not valid (SGK174).

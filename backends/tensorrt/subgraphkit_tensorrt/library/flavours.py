@@ -181,7 +181,7 @@ def _installation_of(library: Library) -> Installation:
 
 
 def kernels_problem(library: Library, gpu: Gpu) -> str:
-    """Say why a library cannot run on a GPU; empty if it can, or does not say for which it is.
+    """Say why a library cannot run on a GPU; empty if it can, or if it lists no GPUs.
 
     TensorRT for RTX has kernels for GeForce RTX and RTX PRO alone, and none for an H100.
     """
@@ -193,7 +193,7 @@ def kernels_problem(library: Library, gpu: Gpu) -> str:
 
 
 def _can_build(library: Library) -> bool:
-    """Try to make a builder, which TensorRT refuses without a GPU and TensorRT for RTX does not."""
+    """Try to make a builder; without a GPU, TensorRT refuses and TensorRT for RTX does not."""
     with listening():
         try:
             return library.trt.Builder(library.logger) is not None

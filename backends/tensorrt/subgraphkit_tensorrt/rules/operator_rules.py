@@ -1,7 +1,7 @@
 """Rules of operators that take more than a line, one function each; see ``operators``.
 
-They are of what the parser takes and computes otherwise, of what the builder fails at, and of what
-is converted. The parser says of everything else that it does not take it.
+They refuse what the parser takes and then computes otherwise, and what the builder fails at. They
+also name what is converted. Anything else that TensorRT lacks, the parser itself refuses.
 """
 
 from typing import Final

@@ -1,8 +1,7 @@
 """The operator table: element types, versions and rules of each operator TensorRT has.
 
 Where the documentation is known to be stricter than parsers, the table has what parsers take. Some
-rules hold although the parser takes the node: what it makes of it is something else, or fails to
-build.
+rules refuse a node that the parser takes, because the result is wrong or fails to build.
 
 Source: the ONNX operator support pages of TensorRT 10.16 and 11.1. Also the parser and builder of
 TensorRT for RTX 1.7, which were asked about the official node tests of ONNX 1.23.

@@ -23,8 +23,8 @@ class DeviceArray:
     """An array in row-major order in the memory of a device, readable through DLPack.
 
     Speaks ``__dlpack__``, ``__cuda_array_interface__`` and, with a copy to the host, ``__array__``.
-    Whoever reads it by one of the first two is ordered behind what computes it; the host does not
-    wait.
+    By the first two, a reader's stream waits for the work that computes the array; the host does
+    not wait.
 
     Thread-safety: may be read from any thread.
     """

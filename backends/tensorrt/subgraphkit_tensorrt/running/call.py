@@ -1,9 +1,9 @@
 """Runs of an engine, in the order that is right for every TensorRT, prepared once for equal shapes.
 
-Shapes, then addresses of what is on the host, then what follows from them, then addresses on the
-device, then the run. What comes from the host, and what goes there, is copied in one piece each;
-results are waited for only if the host wants them. What was prepared stays with its context, and is
-run again until other shapes come or the memory of the slot moves.
+The order: set shapes, set the addresses of arrays on the host, infer the other shapes, set the
+addresses on the device, run. All arrays from the host are copied in one piece, and so are all that
+go there. Only results for the host are waited for. A prepared run stays with its context. It is
+used again until other shapes come or the memory of the slot moves.
 """
 
 from collections.abc import Callable, Sequence

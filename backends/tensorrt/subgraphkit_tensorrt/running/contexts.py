@@ -49,10 +49,10 @@ class Contexts:
     def take(self, profile: int, key: Hashable, *, records: bool = False) -> Context:
         """Return a context, in a turn, until it is put back.
 
-        Every range of shapes has contexts of its own, as a context that changes to another forgets
-        all it was set to. That which ran the same last is taken first.
+        Every range of shapes has contexts of its own, because a context that changes its range
+        forgets its settings. The context that last ran the same is taken first.
 
-        ``key``: What runs agree in that are prepared, and recorded, alike.
+        ``key``: Equal for runs that are prepared and recorded alike.
 
         Raises:
             ExecutionError: TensorRT cannot make a context (SGK163).

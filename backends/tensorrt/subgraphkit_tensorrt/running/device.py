@@ -20,9 +20,9 @@ _LOCK: Final = threading.RLock()
 
 
 class Device:
-    """A GPU with memory and slots, shared by all engines that run on it and arrays that are there.
+    """A GPU with memory and slots; all engines that run on it and all arrays there share it.
 
-    Memory remembers the streams it was used on, so none of ours is destroyed before the last of it.
+    Memory remembers the streams it was used on. So our streams are destroyed after all memory.
 
     Thread-safety: may be used from any thread.
     """
@@ -81,7 +81,7 @@ class Device:
             self.put_slot(slot)
 
     def take_slot(self, stream: int | None) -> StreamSlot:
-        """Return a slot, the one used last if it is free, so that its work need not be waited for.
+        """Return a slot; the one used last if it is free, so that there is no work to wait for.
 
         ``stream``: A stream of the user that it is to work on; None for one of ours. On CUDA's
             default stream, TensorRT would wait for the device in every run. So a stream of ours

@@ -112,7 +112,7 @@ def export(
 
     ``dtype``: Its element type, of whole bytes.
 
-    An array that the other library does not take is let go of when the next is handed out.
+    If the other library does not take the array, it is released when the next is handed out.
 
     Raises:
         BufferError: DLPack has no such element type.

@@ -49,8 +49,8 @@ class PooledEngine:
         """Find the range that fits arrays best; may wait for arrays on the device.
 
         Returns:
-            How many elements the largest inputs of the range have together, the fewer the better,
-            and the place of the range; None if none covers the arrays.
+            Two numbers: how many elements the largest inputs of the range have together, and the
+            place of the range. The fewest elements win. None if no range covers the arrays.
         """
         return min(
             (
@@ -162,8 +162,8 @@ class Engines:
     def build_behind(self, inputs: Sequence[Any]) -> bool:
         """Begin to build a wider engine in a thread; say whether one is being built.
 
-        The first engine of all is waited for, and so is the next after one that could not be built,
-        so that somebody is told.
+        The run waits for the first engine of all. It also waits for the next one after a failed
+        build, so that the user gets the error.
         """
         with self._lock:
             if not self._entries or not self.can_build or self._has_failed or self._is_closed:
@@ -262,8 +262,8 @@ class Engines:
     def _ranges_for(self, inputs: Sequence[Any]) -> list[dict[str, InputRange]]:
         """Return the ranges to try: these shapes, and those met before if they may grow.
 
-        What was met grows to powers of two, and where the model does not take those, no further
-        than it has to.
+        Sizes grow to powers of two. Where the model does not take those, they grow no further than
+        needed.
         """
         if not self.can_build:
             raise self._uncovered_error(inputs)

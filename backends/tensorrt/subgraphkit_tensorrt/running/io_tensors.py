@@ -94,8 +94,8 @@ def to_engine(array: npt.NDArray[Any], tensor: IOTensor) -> npt.NDArray[Any]:
     Numbers of float32 become float16, where the option ``io_precision`` says so.
 
     Raises:
-        InputError: It is of another kind, as only arrays on a device can be that do not say what
-            they are (SGK141).
+        InputError: It has another type (SGK141). Only an array on a device can get here with one,
+            if it did not say its type.
     """
     if array.dtype != tensor.dtype:
         is_narrowed = array.itemsize > tensor.dtype.itemsize

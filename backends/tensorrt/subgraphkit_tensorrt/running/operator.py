@@ -40,8 +40,8 @@ class TensorRTOperator(SubgraphOperator):
         CompileError: TensorRT does not take a plan (SGK162), or it is of another subgraph (SGK179).
         BackendUnavailableError: CUDA's runtime library cannot be used (SGK175).
 
-    Thread-safety: any number of threads may be inside ``run``; as many run at once on one engine as
-    the option ``max_contexts`` says.
+    Thread-safety: any number of threads may be inside ``run``. The option ``max_contexts`` says how
+    many run at once on one engine.
     """
 
     traits = Traits(thread_safe=True, minds_memory=True)
@@ -147,7 +147,7 @@ class TensorRTOperator(SubgraphOperator):
     ) -> SubgraphOperator | None:
         """Return what runs shapes that no engine covers while a wider one is built.
 
-        None where the run has to wait for it: nothing can stand in, or an array is on the device.
+        None if the run has to wait: nothing can stand in, or an array is on the device.
         """
         if not self._options.build_behind or any(
             type(one) is not np.ndarray for one in (*inputs, *(outputs or ())) if one is not None

@@ -22,13 +22,12 @@ from subgraphkit_tensorrt.running.memory import StreamSlot
 def run_engine(loaded: LoadedEngine, profile: int, slot: StreamSlot, request: Request) -> list[Any]:
     """Run an engine in a slot, whose device is the thread's current one.
 
-    What TensorRT does not run for want of memory is run again once when the memory is free that is
-    kept for later.
+    If TensorRT lacks memory, memory that is kept for later is freed and the run tried once more.
 
     Raises:
         ExecutionError: It failed (SGK163, SGK174), or memory is short (SGK176).
-        InputError: An input cannot be read, or an output not be written (SGK177), or the latter
-            has another shape or element type (SGK140, SGK141).
+        InputError: An input cannot be read, or an output cannot be written (SGK177). An output has
+            another shape (SGK140) or element type (SGK141).
     """
     try:
         return _run_once(loaded, profile, slot, request)

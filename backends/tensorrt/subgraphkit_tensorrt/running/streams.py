@@ -14,10 +14,10 @@ _STREAM: Final[ContextVar[int | None]] = ContextVar("subgraphkit_tensorrt_stream
 def on_stream(stream: int) -> Iterator[None]:
     """Let runs of this thread, or task, work on a stream, whatever the option ``stream`` says.
 
-    What is put on the stream before a run is done before it, and what is put there afterwards finds
-    its outputs. Outputs that are left on the device are not waited for.
+    A run starts after earlier work on the stream, and later work on it can read the outputs. The
+    host does not wait for outputs that are left on the device.
 
-    Thread-safety: counts for the thread or asynchronous task it is entered in alone.
+    Thread-safety: counts only for the thread or asynchronous task that enters it.
     """
     token = _STREAM.set(int(stream))
     try:

@@ -75,8 +75,8 @@ def open_model(bench: ModelOpener, model: Any, **options: Any) -> Iterator[Opene
     """Open a model without TF32, for the length of a check.
 
     Raises:
-        NotAvailable: There is no library or no device, or it cannot honour the options, or has not
-            got an operator at all.
+        NotAvailable: There is no library or no device. Or the library cannot honour the options, or
+            lacks an operator.
         NotAsExpected: A node of the model does not run on TensorRT.
     """
     library = tensorrt()
