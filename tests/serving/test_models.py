@@ -89,9 +89,8 @@ def test_what_cannot_be_answered_has_a_status_and_a_code(served, path, body, sta
 
 
 def test_a_model_is_named_where_there_are_several(served):
-    with pytest.raises(InputError, match="no model ''") as caught:
+    with pytest.raises(InputError, match=r"SGK341.*no model ''"):
         served.find()
-    assert caught.value.code == "SGK341"
     assert np.array_equal(asyncio.run(served.find("doubling").run({"x": X}))[0], X + X)
 
 

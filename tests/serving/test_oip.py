@@ -135,9 +135,8 @@ def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone():
     (np.array(["\ud800"], object), "which is no text"),
 ])  # fmt: skip
 def test_what_cannot_travel_is_refused(value, says):
-    with pytest.raises(InputError, match=says) as caught:
+    with pytest.raises(InputError, match=f"SGK344.*({says})"):
         oip.encode_response(oip.InferenceRequest({}), {"y": value}, "m")
-    assert caught.value.code == "SGK344"
 
 
 WRONG: dict[str, tuple[tuple[bytes, Any], str]] = {
@@ -305,10 +304,9 @@ def test_metadata_of_a_model_whose_values_cannot_travel_are_refused():
     model = model_of("g (seq(float[N]) x) => (int64 y) { y = SequenceLength(x) }")
     with (
         sk.InferenceSession(model, "numpy") as session,
-        pytest.raises(InputError, match=r"input 'x' is a seq\(tensor\(float\)\)") as caught,
+        pytest.raises(InputError, match=r"SGK344.*input 'x' is a seq\(tensor\(float\)\)"),
     ):
         oip.model_metadata(session, "m")
-    assert caught.value.code == "SGK344"
 
 
 def test_what_is_not_an_error_of_the_caller_is_one_of_the_server_and_says_no_more():

@@ -68,9 +68,8 @@ def ragged(*rows):
     (ragged({}, {}), "no number, text or array"),
 ])  # fmt: skip
 def test_a_table_that_does_not_fit_is_the_callers_error(models, given, problem):
-    with pytest.raises(InputError, match=problem) as caught:
+    with pytest.raises(InputError, match=f"SGK340.*{problem}"):
         Rows(session(models, "negation"))(given)
-    assert caught.value.code == "SGK340"
 
 
 @pytest.mark.parametrize(("name", "words", "problem"), [
@@ -80,9 +79,8 @@ def test_a_table_that_does_not_fit_is_the_callers_error(models, given, problem):
     ("negation", {"outputs": {"y": "a", "z": "a"}}, "two columns 'a'"),
 ])  # fmt: skip
 def test_what_a_model_cannot_do_with_rows_is_said_before_any_comes(models, name, words, problem):
-    with pytest.raises(InputError, match=problem) as caught:
+    with pytest.raises(InputError, match=f"SGK340.*{problem}"):
         Rows(session(models, name), **words)
-    assert caught.value.code == "SGK340"
 
 
 def test_an_output_that_has_not_a_row_each_is_refused(models):

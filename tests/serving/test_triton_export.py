@@ -70,9 +70,8 @@ def test_a_version_is_a_configuration_a_spec_and_a_file_that_is_always_the_same(
     ("g () => (float[1] y) <float[1] c = {1}> { y = Relu(c) }", "it has no inputs"),
 ])  # fmt: skip
 def test_a_model_that_triton_cannot_hold_is_refused(spec_of, tmp_path, text, says):
-    with pytest.raises(CallerError, match=says) as caught:
+    with pytest.raises(CallerError, match=f"SGK345.*{says}"):
         export_triton(spec_of(text), tmp_path / "models", name="m")
-    assert caught.value.code == "SGK345"
     assert not (tmp_path / "models").exists()
 
 
@@ -89,9 +88,8 @@ def test_an_export_that_makes_no_sense_is_refused(spec_of, tmp_path, how, says):
     (tmp_path / "models" / "made" / "1").mkdir(parents=True)
     (tmp_path / "models" / "file").touch()
     spec = spec_of("g (float[N,3] x) => (float[3,N] y) { y = Transpose(x) }")
-    with pytest.raises(CallerError, match=says) as caught:
+    with pytest.raises(CallerError, match=f"SGK345.*{says}"):
         export_triton(spec, tmp_path / "models", **how)
-    assert caught.value.code == "SGK345"
 
 
 class Fake:
@@ -212,6 +210,5 @@ def test_strings_pass_where_the_bridge_knows_this_numpy_and_are_refused_where_no
     assert "not UTF-8" in str(bad.error)
     model.close()
     stub.write_bytes(b"\0numpy.core\0")
-    with pytest.raises(CallerError, match="'x' has strings") as caught:
+    with pytest.raises(CallerError, match=r"SGK345.*'x' has strings"):
         served(text)
-    assert caught.value.code == "SGK345"

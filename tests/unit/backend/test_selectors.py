@@ -93,9 +93,8 @@ def test_a_condition_on_the_nodes_is_asked_of_each():
 
 @pytest.mark.parametrize("rule", [None, 1, "yes"])
 def test_a_rule_that_is_none_is_refused(rule):
-    with pytest.raises(ConfigError, match="the rule of OpSelector for operator 'Conv' is") as error:
+    with pytest.raises(ConfigError, match=r"SGK121.*the rule of OpSelector for operator 'Conv' is"):
         sk.OpSelector(block(), {"Conv": rule})
-    assert error.value.code == "SGK121"
 
 
 def test_a_text_is_not_a_collection_of_operators():
@@ -110,9 +109,8 @@ def test_a_text_is_not_a_collection_of_operators():
     ([["Conv"], []], "got a pattern without steps"),
 ])  # fmt: skip
 def test_what_is_no_list_of_patterns_is_refused(patterns, problem):
-    with pytest.raises(ConfigError, match=problem) as error:
+    with pytest.raises(ConfigError, match=f"SGK121.*{problem}"):
         sk.PatternSelector(block(), patterns)
-    assert error.value.code == "SGK121"
 
 
 @pytest.mark.parametrize(("patterns", "available", "kept"), [

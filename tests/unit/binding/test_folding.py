@@ -251,9 +251,8 @@ def test_a_value_that_feeds_make_too_large_is_refused_whoever_computes_it(backen
     s = sk.InferenceSession(model, backend, limits={"max_value_bytes": 40_000}, on_fallback="ok")
     assert s.run(None, {"a": _ones(100, 1), "b": _ones(1, 100)})[0].shape == (100, 100)
     told = r"value 'y' of node #0 Add would be float32\[100,101\]"
-    with pytest.raises(errors.InputError, match=told) as refusal:
+    with pytest.raises(errors.InputError, match=f"SGK217.*{told}"):
         s.run(None, {"a": _ones(100, 1), "b": _ones(1, 101)})
-    assert refusal.value.code == "SGK217"
     assert s.run(None, {"a": _ones(0, 1), "b": _ones(1, 101)})[0].shape == (0, 101)
     unlimited = sk.InferenceSession(model, backend, limits="unlimited", on_fallback="ok")
     assert unlimited.run(None, {"a": _ones(100, 1), "b": _ones(1, 101)})[0].size == 10_100

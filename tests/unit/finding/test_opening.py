@@ -193,9 +193,8 @@ def test_a_probe_that_breaks_its_contract_is_an_error(probe, code):
 
 
 def test_a_constructor_that_raises_is_an_error_of_the_backend():
-    with registered(Raising), pytest.raises(errors.BackendLoadError, match="no memory") as caught:
+    with registered(Raising), pytest.raises(errors.BackendLoadError, match=r"SGK103.*no memory"):
         names(backend="raising")
-    assert caught.value.code == "SGK103"
     with registered(Raising), pytest.raises(RuntimeError, match="no memory") as raw:
         names(backend="raising", raise_plugin_errors=True)
     assert not isinstance(raw.value, errors.BackendError)

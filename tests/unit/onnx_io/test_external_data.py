@@ -132,9 +132,8 @@ def test_a_link_is_followed_if_it_ends_in_the_models_folder(folder):
 def test_a_hard_link_is_read_only_where_the_caller_trusts_the_folder(folder):
     os.link(of_ones(folder.parent / "store" / "w"), folder / "hard.bin")
     path = save(folder, location="hard.bin")
-    with pytest.raises(InvalidModelError, match="which has a second name") as caught:
+    with pytest.raises(InvalidModelError, match=r"SGK210.*which has a second name"):
         read(path)
-    assert caught.value.code == "SGK210"
     assert sk.load(path, data_roots=folder).graph.constants["w"].array().tolist() == [1, 1, 1, 1]
 
 

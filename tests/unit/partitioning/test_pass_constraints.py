@@ -163,9 +163,8 @@ def test_a_predicate_is_not_asked_about_constants():
     ],
 )
 def test_constraints_of_another_kind_are_refused(given, problem):
-    with pytest.raises(ConfigError, match=problem) as caught:
+    with pytest.raises(ConfigError, match=f"SGK123.*{problem}"):
         partition(bound(NAMED), [taking("*", "two")], constraints=given)
-    assert caught.value.code == "SGK123"
 
 
 def configured(**settings):
@@ -222,6 +221,5 @@ UNREADABLE = ["Conv", "=numpy", "Conv=", "Conv=NumPy", {"Conv": 3}, {"": "one"},
 @pytest.mark.parametrize("pin", UNREADABLE, ids=str)
 def test_a_pin_that_cannot_be_read_is_an_error_of_the_setting(pin):
     expected = r"such as 'Conv=numpy, #12=openvino'|a list of strings"
-    with pytest.raises(ConfigError, match=expected) as caught:
+    with pytest.raises(ConfigError, match=f"SGK108.*({expected})"):
         bound(NAMED, pin=pin)
-    assert caught.value.code == "SGK108"

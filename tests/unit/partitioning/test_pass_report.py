@@ -74,9 +74,8 @@ def test_the_explanation_of_a_node_reads_like_this(golden):
 def test_a_node_that_the_model_does_not_have_is_refused(node):
     found = network()
     for question in (found.explain, found.home_of):
-        with pytest.raises(ConfigError, match=f"the model has no node {node}") as caught:
+        with pytest.raises(ConfigError, match=rf"SGK123.*the model has no node {node}"):
             question(node)
-        assert caught.value.code == "SGK123"
 
 
 def test_the_data_has_exactly_these_keys_and_survives_json():

@@ -116,9 +116,8 @@ def test_what_is_no_plan_file_is_refused_and_the_reason_is_in_words(bound, tmp_p
     path = tmp_path / "plan.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(ConfigError, match=rf"plan\.json' cannot be read: {why}") as caught:
+    with pytest.raises(ConfigError, match=rf"SGK124.*plan\.json' cannot be read: {why}"):
         sk.partition(bound, f"@{path}")
-    assert caught.value.code == "SGK124"
 
 
 def test_a_plan_of_another_model_and_one_beside_demands_are_refused(bound, tmp_path):

@@ -301,9 +301,8 @@ def test_the_session_knows_how_it_was_configured(monkeypatch):
 ])  # fmt: skip
 def test_python_values_that_would_change_are_refused(declared, value, told):
     s = session(f"g ({declared} x) => ({declared} y) {{ y = Identity(x) }}")
-    with pytest.raises(InputError, match=told) as refusal:
+    with pytest.raises(InputError, match=f"SGK145.*{told}"):
         s.run(None, {"x": value})
-    assert refusal.value.code == "SGK145"
 
 
 @pytest.mark.parametrize(
