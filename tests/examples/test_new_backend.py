@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from subgraphkit.cli import main
-from tests.scripts import install_project, run_child, run_python
+from tests.scripts import install_projects, run_child, run_python
 
 FILES = {
     ".github/workflows/test.yml", "LICENSE", "README.md", "pyproject.toml",
@@ -30,7 +30,7 @@ def project(tmp_path_factory):
 def site(project, tmp_path_factory):
     """Install it into a folder of its own."""
     folder = tmp_path_factory.mktemp("site")
-    install_project(project, folder)
+    install_projects(folder, project)
     return folder
 
 

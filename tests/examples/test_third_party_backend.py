@@ -13,7 +13,7 @@ from subgraphkit.finding.loading import unregister_property
 from subgraphkit.finding.registry import unregister_backend
 from tests.models import parsed
 from tests.ready import python_command
-from tests.scripts import EXAMPLES, install_project, load_script, run_child, run_python
+from tests.scripts import EXAMPLES, install_projects, load_script, run_child, run_python
 
 PROJECT = EXAMPLES / "third_party_backend"
 SOURCE = PROJECT / "subgraphkit_fastmath" / "__init__.py"
@@ -35,7 +35,7 @@ mixed (float[N, 4] x, int64[4] n) => (float[N, 4] y, int64[4] m) <float[4] w = {
 def site(tmp_path_factory):
     """Install the package into a folder of its own."""
     folder = tmp_path_factory.mktemp("site")
-    install_project(PROJECT, folder)
+    install_projects(folder, PROJECT)
     return folder
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.ready import python_command
-from tests.scripts import run_child
+from tests.scripts import install_projects, run_child
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -23,10 +22,7 @@ RunProgram = Callable[..., Any]
 def plugin_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build and install every plugin into a folder of its own, by one call of pip."""
     folder = tmp_path_factory.mktemp("plugin-site")
-    projects = sorted(str(path.parent) for path in HERE.glob("*/pyproject.toml"))
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation"]
-    command += ["--no-index", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
-    run_child([*command, *projects])
+    install_projects(folder, *sorted(path.parent for path in HERE.glob("*/pyproject.toml")))
     return folder
 
 

@@ -10,6 +10,7 @@ from subgraphkit.backend import BindContext
 from subgraphkit.ir import BoundGraph
 from tests.fakes import ReferenceOperator
 from tests.models import parsed
+from tests.unit.partitioning.pass_support import backend
 
 DIVIDED = """
 chain (float[N, 2] x) => (float[N, 2] y, float[N, 2] z)
@@ -63,18 +64,9 @@ def dividing(*inner: sk.SubgraphProperty, log: list[Any] | None = None) -> Make:
     return make
 
 
-def backend(*properties: sk.SubgraphProperty, name: str = "acme") -> sk.Backend:
-    class Acme(sk.Backend):
-        def properties(self) -> Sequence[sk.SubgraphProperty]:
-            return properties
-
-    Acme.name = name
-    return Acme()
-
-
 OUTER = ("Mul", "Add", "Relu", "Neg")
 
 
 def session(make: Make, operators: Sequence[str] = OUTER, **settings: Any) -> sk.Session:
     model = parsed(settings.pop("model", DIVIDED))
-    return sk.InferenceSession(model, [backend(Inner(operators, make))], **settings)
+    return sk.InferenceSession(model, [backend("acme", Inner(operators, make))], **settings)

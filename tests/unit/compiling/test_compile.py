@@ -25,10 +25,10 @@ from tests.unit.compiling.dividing import (
     OUTER,
     Inner,
     X,
-    backend,
     dividing,
     session,
 )
+from tests.unit.partitioning.pass_support import backend
 
 ALL = ("Relu", "Neg", "Abs", "Add")
 
@@ -156,7 +156,7 @@ def test_extensions_hear_of_compiling_giving_back_and_running(listener):
 
 def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph():
     whole = bound(DIVIDED, N=2)
-    (outer,) = sk.partition(whole, [backend(Inner(("Add", "Relu", "Neg")))]).subgraphs[1:2]
+    (outer,) = sk.partition(whole, [backend("acme", Inner(("Add", "Relu", "Neg")))]).subgraphs[1:2]
     assert outer.nodes == (1, 2, 3, 4)
     found = sk.partition(outer, [Inner(["Add"])])
     assert [one.nodes for one in found.subgraphs] == [(1,), (2, 3), (4,)]
@@ -176,13 +176,13 @@ def test_nodes_keep_their_numbers_and_the_edge_is_that_of_the_subgraph():
 
 @pytest.mark.parametrize("among", ["numpy", None, [Inner, Inner()], Inner()])
 def test_a_subgraph_is_divided_among_properties_only(among):
-    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
+    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend("acme", Inner(OUTER))]).subgraphs
     with pytest.raises(ConfigError, match=r"SGK123.*expected a list of SubgraphProperty"):
         sk.partition(outer, among)
 
 
 def test_a_subgraph_of_a_graph_that_was_not_bound_cannot_be_divided():
-    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
+    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend("acme", Inner(OUTER))]).subgraphs
     plain = {name: getattr(outer.graph, name) for name in Graph.__dataclass_fields__}
     with pytest.raises(ConfigError, match="not cut out of a bound model"):
         sk.partition(replace(outer, graph=BoundGraph(**plain)), [Inner()])
@@ -231,7 +231,7 @@ def test_a_model_divided_twice_at_random_computes_the_same(text, seed):
         by_lot(f"one {seed}", 0.4), by_lot(f"two {seed}", 0.4), log=log
     )
     (expected,) = sk.InferenceSession(model, "numpy").run(None, feeds)
-    with sk.InferenceSession(model, [backend(outer)]) as run:
+    with sk.InferenceSession(model, [backend("acme", outer)]) as run:
         np.testing.assert_array_equal(run.run(None, feeds)[0], expected)
     for subgraph, inner in log:
         home = [node for one in inner.subgraphs for node in one.nodes]
@@ -299,7 +299,7 @@ def test_nodes_given_back_inside_are_run_inside():
 
 @pytest.mark.parametrize("inner", [Inner(["Mul", "Add", "Neg"]), Inner(OUTER, refusing(2))])
 def test_nodes_that_nobody_takes_inside_go_back_to_the_first_level(inner):
-    both = [backend(Inner(OUTER, dividing(inner))), backend(Inner(["Relu"]), name="other")]
+    both = [backend("acme", Inner(OUTER, dividing(inner))), backend("other", Inner(["Relu"]))]
     with sk.InferenceSession(parsed(DIVIDED), both, strict=True) as run:
         steps = [(step.subgraph.backend, step.subgraph.nodes) for step in run.plan.steps]
         assert steps == [("acme", (0, 1)), ("other", (2,)), ("acme", (3, 4, 5))]
@@ -312,7 +312,9 @@ def test_the_fallback_backend_is_not_its_own_fallback():
         with sk.InferenceSession(parsed(DIVIDED), "none", fallback="total") as run:
             regions = run.plan.steps[0].operator.info()["regions"]
             assert {one["backend"] for one in regions} == {"total"}
-        elsewhere = backend(Inner(OUTER, lambda subgraph, context: context.compile(subgraph)))
+        elsewhere = backend(
+            "acme", Inner(OUTER, lambda subgraph, context: context.compile(subgraph))
+        )
         with sk.InferenceSession(parsed(DIVIDED), [elsewhere], fallback="total") as run:
             assert maker_of(run.plan.steps[0].operator) == "total"
             np.testing.assert_array_equal(run.run(None, {"x": X})[0], EXPECTED[0])
@@ -334,7 +336,7 @@ def test_a_property_cannot_divide_its_own_region_again():
             return context.compile(context.partition(subgraph, [self]))
 
     with pytest.raises(sk.errors.SelectorContractError, match=r"SGK122.*would never end"):
-        sk.InferenceSession(parsed(DIVIDED), [backend(Endless(OUTER))])
+        sk.InferenceSession(parsed(DIVIDED), [backend("acme", Endless(OUTER))])
 
 
 def test_only_a_subgraph_or_a_division_can_be_compiled():
@@ -349,4 +351,4 @@ def test_regions_are_divided_while_they_are_compiled_and_not_before():
                 context.partition(sk.partition(graph, "numpy").subgraphs[0], [])  # type: ignore[arg-type]
 
     with pytest.raises(sk.errors.SelectorContractError, match="while it is compiled"):
-        sk.InferenceSession(parsed(DIVIDED), [backend(Early(OUTER))])
+        sk.InferenceSession(parsed(DIVIDED), [backend("acme", Early(OUTER))])

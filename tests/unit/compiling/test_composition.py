@@ -13,7 +13,8 @@ from subgraphkit.errors import ExecutionError
 from tests.fakes import ReferenceOperator, WeightedOperator, failing
 from tests.models import bound, parsed
 from tests.storing import Storing, StoringProperty, storing
-from tests.unit.compiling.dividing import DIVIDED, OUTER, Inner, X, backend, dividing, session
+from tests.unit.compiling.dividing import DIVIDED, OUTER, Inner, X, dividing, session
+from tests.unit.partitioning.pass_support import backend
 
 # -- running -------------------------------------------------------------------------------------
 
@@ -31,7 +32,7 @@ class Noting(ReferenceOperator):
 
 
 def composed(subgraph_operators):
-    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend(Inner(OUTER))]).subgraphs
+    (outer,) = sk.partition(bound(DIVIDED, N=2), [backend("acme", Inner(OUTER))]).subgraphs
     found = sk.partition(outer, [Inner(["Mul", "Add"]), Inner(["Relu", "Neg"])])
     parts = [(one, subgraph_operators[one.id](one)) for one in found.subgraphs]
     return ComposedOperator(found.graph, parts)
