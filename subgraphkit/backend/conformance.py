@@ -83,9 +83,9 @@ class SelfCheck:
     Attributes:
         name: What is tried.
         needs: What it needs, in a word or two for the report, such as ``"CUDA"``.
-        attempt: Tries it on models that it opens. Whatever goes wrong is a finding and no
-            exception; what is not here is a warning that says what it lacks.
-        seconds: How long it may take; then its process is ended, and the next goes on in a new one.
+        attempt: Tries it on models that it opens. A failure is a finding, not an exception. If
+            something is missing here, it is a warning that says so.
+        seconds: How long it may take. Then its process is ended, and the next check has a new one.
     """
 
     name: str
@@ -105,7 +105,7 @@ CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
         "threads": "being used by several sessions in several threads",
     }
 )
-"""What a backend may lack, by name, each with what it means."""
+"""Capabilities that a backend may lack, by name, with their meanings."""
 
 
 @dataclass
@@ -186,7 +186,7 @@ class Conformance:
     def selftest(self, checks: Iterable[SelfCheck]) -> None:
         """Declare checks of what only the device can show, the most telling ones first.
 
-        They are made also where there is no device: each says what it lacks.
+        They run without a device, too: each then says what it lacks.
         """
         self.checks = (*self.checks, *checks)
 

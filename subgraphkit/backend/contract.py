@@ -49,8 +49,8 @@ class ProbeResult:
         hint: What to do about the problems.
         builds_only: Whether it can compile here, for another machine, and run nothing; then
             ``problems`` say why.
-        precisions: Values of the option ``precision`` for floats shorter than float32 in which
-            the machine computes natively; known after a deep probe. Tuning tries them.
+        precisions: Values of the option ``precision`` for short floats that the machine computes in
+            natively; known after a deep probe. Tuning tries them.
     """
 
     available: bool
@@ -140,16 +140,16 @@ class Backend(Dated, ABC, Generic[OptionsT]):
             options: As for an ordinary instance.
 
         Returns:
-            The instance, with its ``traits``; None if nothing is known without what is missing.
+            The instance, with its ``traits``; None if it cannot plan without the missing part.
         """
         return None
 
     @classmethod
     def conformance(cls, suite: "contract.Conformance") -> None:
-        """Declare what is known not to work, how exact results are, and checks of the device.
+        """Declare known failures, the exactness of results, and checks of the device.
 
-        A declaration is strict: what is said to fail and does not is a failure. May depend on the
-        device and on the versions found. ``doctor --selftest`` makes the checks.
+        A declaration is strict: an expected failure that does not come is a failure. May depend on
+        the device and on the versions found. ``doctor --selftest`` makes the checks.
 
         Args:
             suite: Takes the declarations.
@@ -171,10 +171,10 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     def fingerprint(self) -> str:
         """Return the identity of library and device; part of every cache key.
 
-        It names everything outside the core that an engine depends on: versions of libraries and
-        drivers, kind of device, instruction sets, results of ``prepare``. The core adds the
-        backend's own version and sources, the options declared with ``cache=True``, the subgraph
-        and the system. Asked once per bind and property, before the first subgraph is compiled.
+        It names all that an engine depends on outside the core: versions of libraries and drivers,
+        the device, instruction sets, results of ``prepare``. The core adds the backend's own
+        version and sources, the options declared with ``cache=True``, the subgraph and the system.
+        Asked once per bind and property, before the first subgraph is compiled.
         """
         probe = self.probe()
         versions = ",".join(f"{name}={probe.versions[name]}" for name in sorted(probe.versions))
@@ -220,20 +220,20 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     ) -> SubgraphOperator:
         """Restore an operator from what its ``serialize`` returned.
 
-        A backend that overrides this has its engines cached. What is restored is, place by place,
-        the subgraph that was compiled, but every name may differ and it may belong to another
-        model: use the position of inputs and outputs.
+        A backend that overrides this has its engines cached. The restored subgraph equals the
+        compiled one place by place. But every name may differ, and it may belong to another model:
+        use the position of inputs and outputs.
 
         Args:
-            blob: What ``serialize`` returned; checked to be unchanged, and stored by this user or
-                opened as a bundle that this user trusts.
+            blob: The result of ``serialize``, checked to be unchanged. This user stored it, or
+                trusts the bundle that has it.
             subgraph: The subgraph the operator is to run.
             context: What the claiming property knew.
 
         Raises:
             NotImplementedError: If the backend's operators cannot be stored.
-            Exception: If the engine does not fit here; it is then compiled again, unless it is that
-                of a bundle.
+            Exception: If the engine does not fit here. The subgraph is then compiled again, but not
+                one of a bundle.
         """
         raise NotImplementedError(f"backend {self.name!r} cannot restore subgraph {subgraph.id!r}")
 
@@ -248,7 +248,7 @@ _LEFT: Final = {
     "restore": "deserialize(blob, subgraph, context)",
     "selftest": "suite.selftest(checks) in conformance(suite)",
 }
-"""What left the contract of a backend, with what stands in its place."""
+"""Names that left the contract of a backend, with their successors."""
 
 
 def option_class_of(kind: type[Backend]) -> Callable[..., Any]:

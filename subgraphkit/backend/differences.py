@@ -17,7 +17,7 @@ _INDICES: Final = ("int32", "int64")
 """Dtypes of classes and places: to agree on another one than the first is no accident."""
 
 Stage = Literal["", "shape", "dtype", "value"]
-"""What differs first: nothing, the shape or length, the dtype or kind, or elements."""
+"""The first difference: none, the shape or length, the dtype or kind, or elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class Difference:
 
     @property
     def agrees(self) -> bool:
-        """Whether it is what was expected, to the tolerance."""
+        """Whether it equals the expected result within the tolerance."""
         return not self.stage
 
     @property
     def result(self) -> Literal["ok", "FAIL", "nothing"]:
-        """What became of it; ``nothing`` if it agrees and this means nothing."""
+        """The outcome; ``nothing`` if it agrees and this means nothing."""
         if not self.agrees:
             return "FAIL"
         return "nothing" if self.nothing else "ok"
@@ -90,13 +90,13 @@ class Difference:
 
     @property
     def nbytes(self) -> int:
-        """How large what is expected is, as ONNX stores it; 0 if it is text or no tensor."""
+        """The bytes of the expected result, as ONNX stores it; 0 if it is text or no tensor."""
         bits = next((dtype.bits for dtype in DataType if dtype.label == self.dtype), 0)
         return self.elements * bits // 8
 
     @property
     def remark(self) -> str:
-        """What there is to say: what is no match, why it means nothing, or the worst place."""
+        """A sentence on it: the mismatch, why it means nothing, or the worst place."""
         if self.problem or (self.agrees and self.nothing):
             return self.problem or self.nothing
         if self.worst is None:
@@ -308,7 +308,7 @@ def _numbers(plain: Difference, got: _Array, expected: _Array, allowed: Toleranc
 
 
 def _with_signal(plain: Difference, expected: _Array, allowed: Tolerance) -> Difference:
-    """Add the figures of what is expected, and why it means nothing to agree with it, if so."""
+    """Add the figures of the expected result, and why agreement with it means nothing, if so."""
     finite = expected[np.isfinite(expected)]
     if not finite.size:
         return replace(plain, nothing="no element is finite" if expected.size else "it is empty")

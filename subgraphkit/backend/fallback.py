@@ -22,8 +22,8 @@ _EMPTYING: Final = frozenset((
 ))  # fmt: skip
 """Bodies, parts and paddings hardly leave nothing: to refuse behind them would cut many models."""
 _FEW: Final = 1 << 14
-"""Elements of all inputs up to which a window may well be wider than what it goes over, or nothing
-be left inside."""
+"""Up to so many elements of all inputs, a window may be wider than its input, or a value inside may
+be empty."""
 
 
 class RegionFallback:
@@ -32,7 +32,7 @@ class RegionFallback:
     Args:
         subgraph: The region.
         compile_region: Compiles it; ``BindContext.compile`` does.
-        reason: Why such runs go elsewhere, for the warning: what is fed, to which library.
+        reason: Why such runs go elsewhere, for the warning: which feeds, to which library.
 
     Thread-safety: any number of threads may call.
     """
@@ -73,7 +73,7 @@ class RegionFallback:
     def falls_short(self, inputs: Sequence[Any]) -> bool:
         """Say whether open axes that are fed, but the first, may be less than windows need.
 
-        Of less than a window some libraries make an element, where the next step is further away.
+        Some libraries make an element of less than a window.
         """
         short = self._short
         return bool(short) and any(inputs[at].shape[axis] < least for at, axis, least in short)
@@ -81,7 +81,8 @@ class RegionFallback:
     def may_help(self, inputs: Sequence[Any]) -> bool:
         """Say whether a failed run may be right elsewhere.
 
-        Of nothing, and of less than a window, ONNX says what comes out, and many libraries do not.
+        ONNX defines the results for empty inputs, and for less than a window; many libraries do
+        not.
         """
         sizes = [one.size for one in inputs if hasattr(one, "size")]
         is_few = 0 in sizes or sum(sizes) <= _FEW
@@ -94,9 +95,9 @@ class RegionFallback:
 
     @staticmethod
     def emptied_by(node: Node) -> Node | None:
-        """Return what may leave nothing of something in front of a node that is of open size.
+        """Return a node that may make an empty value for this node, if an input has an open size.
 
-        No look at what is fed to a region tells of that, so claims ask.
+        The feeds of a region do not show that, so claims ask.
         """
         graph = node.graph
         fed = {size for name in graph.inputs for size in graph.shape(name) or () if size}
@@ -113,7 +114,7 @@ class RegionFallback:
     def run_instead(
         self, error: Exception, inputs: Sequence[Any], outputs: Sequence[Any] | None
     ) -> Sequence[Any]:
-        """Run what failed.
+        """Run the failed region on the fallback backend.
 
         Raises:
             Exception: It fails here as well, so ``error`` says more.
@@ -124,7 +125,7 @@ class RegionFallback:
             raise error from None
 
     def close(self) -> None:
-        """Close what was compiled for the fallback backend."""
+        """Close the operator of the fallback backend."""
         with self._lock:
             operator, self._operator = self._operator, None
         if operator is not None:

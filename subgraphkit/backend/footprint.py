@@ -20,7 +20,7 @@ _ELEMENTWISE: Final = frozenset(
     ("Add", "Clip", "Div", "Erf", "Mul", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh")
 )
 _PASSED_ON: Final = frozenset({"Add", "Div", "Mul", "Where"})
-"""What attention may do to scores between their product and their softmax."""
+"""Operators of attention between the product of scores and their softmax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Footprint:
         opening: The most that making it takes beyond ``held``.
         values: When the values of a run take most.
         work: The most that a run takes, those values included.
-        keeps_work: Whether what a run took stays with the operator for the next one, as in an
-            arena; otherwise other steps have it in turn.
+        keeps_work: Whether the operator keeps the memory of a run for the next one, as in an arena.
+            Otherwise other steps use it in turn.
         library: What the library takes once in a process, however many operators there are.
     """
 
@@ -105,7 +105,7 @@ def peak_of_values(
             change the shape by ONNX's rules.
         overwrites: Says whether a node may write its output over an input of the same size that
             nobody reads any more; None if none may.
-        hidden: Values that are never whole in memory, since what makes and reads them is one.
+        hidden: Values that are never whole in memory, because one kernel makes and reads them.
     """
     graph, nodes = subgraph.graph, subgraph.members
     views = views or (lambda node: node.op_type in SAME_MEMORY)
@@ -114,7 +114,7 @@ def peak_of_values(
 
 
 def is_elementwise(node: Node) -> bool:
-    """Say whether most libraries write what a node makes over what it reads, as ``overwrites``."""
+    """Say whether most libraries write a node's output over its input, as ``overwrites``."""
     return node.op_type in _ELEMENTWISE
 
 
@@ -145,8 +145,8 @@ def attention_scores(subgraph: Subgraph) -> frozenset[str]:
 def scaled_weights(subgraph: Subgraph) -> frozenset[str]:
     """Return the filters and factors into which a library folds a scale that comes after them.
 
-    That is a batch normalization, or a multiplication by a constant, maybe after a bias. What was
-    folded is data of its own, beside the model's.
+    That is a batch normalization, or a multiplication by a constant, maybe after a bias. The folded
+    constants are data beside the model's.
     """
     known, found = subgraph.constants, set[str]()
     makers = {name: node for node in subgraph.members for name in node.outputs}

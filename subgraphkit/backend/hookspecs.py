@@ -1,9 +1,9 @@
 """The hooks: what a plugin may implement, as pluggy specifications.
 
-A backend registers in the entry-point group ``subgraphkit.backends``; where the entry point is not
-a ``Backend`` class but a namespace, ``BackendHooks`` are called on it. Extensions register in
-``subgraphkit.plugins`` and implement any of ``ExtensionHooks``; events tell them, as plain frozen
-facts, what the core has just done.
+A backend registers in the entry-point group ``subgraphkit.backends``. If the entry point is a
+namespace, not a ``Backend`` class, ``BackendHooks`` are called on it. Extensions register in
+``subgraphkit.plugins`` and implement any of ``ExtensionHooks``. Events are plain frozen facts about
+the core's last step.
 
 Mark implementations with ``hookimpl``. They may take fewer arguments than the specification. Give
 their parameters no defaults: some versions of pluggy pass a parameter with a default, others do
@@ -32,8 +32,8 @@ class Event:
     Attributes:
         model: Name of the model, as in reports: its file's, or its graph's.
         session: Number of the session in this process, ``Session.number``; from one, and zero where
-            there is no bind. It is given out by the bind, so that what is compiled for a session
-            has the number of the session. Another session of the same bind has a number of its own.
+            there is no bind. The bind gives it out, so that the compile steps of a session have its
+            number, too. Another session of the same bind has a number of its own.
         subgraph: Identifier of the subgraph.
     """
 
@@ -159,7 +159,7 @@ class BackendHooks:
 
     @hookspec
     def subgraphkit_conformance(self, suite: "contract.Conformance") -> None:
-        """Declare what is known not to work; as ``Backend.conformance``, in addition to it."""
+        """Declare known failures, in addition to ``Backend.conformance``."""
 
 
 class ExtensionHooks:
@@ -176,8 +176,8 @@ class ExtensionHooks:
             inputs: Types of its inputs, None where one is absent or not known.
 
         Returns:
-            One type for each output, None for one that cannot be told; or None for an operator of
-            somebody else. What is returned holds: a session refuses a result of another type.
+            One type for each output, None for an unknown one. Or None for another's operator. The
+            answer is binding: a session refuses a result of another type.
         """
 
     @hookspec
@@ -189,8 +189,8 @@ class ExtensionHooks:
                 extensions before this one have edited.
 
         Returns:
-            Edits, of which no two have a node in common. What they leave has to be a graph, in
-            which every value has the type that it had.
+            Edits, of which no two have a node in common. The result has to be a graph in which
+            every value has the type that it had.
         """
 
     @hookspec

@@ -28,7 +28,7 @@ _AGAIN_SECONDS: Final = 0.02
 """When to strike once more: Python drops an exception that strikes where it removes an object."""
 
 _PATIENCE_SECONDS: Final = 0.03
-"""What work that was cancelled gets to come to its end before nobody waits for it any more."""
+"""How long cancelled work may take to end before nobody waits for it."""
 
 _LONG_SECONDS: Final = 3600.0
 """How long to sleep if nothing is due; a lock cannot wait for any time at all."""
@@ -41,8 +41,8 @@ class Interrupted(BaseException):
 def interruptible(progress: Progress, work: Callable[..., _Result], *arguments: object) -> _Result:
     """Have Python code done by another thread, where it is interrupted when the work is cancelled.
 
-    A call of a library that does not return to Python is not waited for: it goes on by itself, and
-    its result is dropped.
+    Nothing waits for a library's call that does not return to Python. It goes on, and its result is
+    dropped.
 
     Args:
         progress: Says when; see ``Progress.cancel``.
@@ -51,8 +51,8 @@ def interruptible(progress: Progress, work: Callable[..., _Result], *arguments: 
         *arguments: Its arguments.
 
     Raises:
-        BaseException: What the work raises; or what ``progress`` was cancelled with, whose cause is
-            an ``Interrupted`` with the place where the work was then.
+        BaseException: The work's own error, or the one that cancelled ``progress``. The cause of
+            the latter is an ``Interrupted`` with the place of the work.
 
     Thread-safety: may be called from any thread.
     """
@@ -141,9 +141,9 @@ def interrupted_here(
 class _Striker:
     """Raises ``Interrupted`` in the thread that makes it, between ``open`` and ``close``.
 
-    Whoever strikes holds the lock, which ``close`` takes for good: a call written in C, made as
-    soon as the work is left. Python delivers nothing between the two, and what was raised just
-    before it delivers right behind.
+    ``strike`` holds the lock, which ``close`` takes for good. That is a call written in C, made
+    right after the work. Python delivers no exception between the two. One raised just before
+    arrives right after.
 
     Thread-safety: ``strike`` may be called from any thread.
     """

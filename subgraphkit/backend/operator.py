@@ -32,8 +32,8 @@ class Traits(NamedTuple):
             has some that wait for its next run by spinning, unless
             ``BindContext.shares_processors``. ``"unknown"``: nothing is promised. All but the last
             obey ``BindContext.threads``.
-        evidence: Of a backend. ``"declared"``: claims need no library; ``"asked"``: its library was
-            asked what it parses, or what its device takes.
+        evidence: Of a backend. ``"declared"``: claims need no library. ``"asked"``: its library
+            says what it parses, or what its device takes.
         maps_engines: Of a backend. ``deserialize`` also takes an engine as a read-only
             ``memoryview``, and may keep it. An engine of a bundle is then mapped from its file, and
             all processes share its memory.
@@ -121,10 +121,10 @@ class SubgraphOperator(ABC):
     device: str = "cpu"
     """Where the operator takes arrays without a copy, such as ``"cuda:0"``.
 
-    Operators with the same device hand arrays to one another that speak DLPack; what the caller
-    feeds, or has outputs written into, may be such an array as well, whose dtype and shape are then
-    the operator's to check. To all others they hand NumPy arrays. What they leave on the device
-    speaks ``__array__`` as well, for those who need it on the host.
+    Operators with the same device pass each other arrays that speak DLPack. Feeds and bound outputs
+    may be such arrays as well; the operator then has to check their dtype and shape. To all others
+    they hand NumPy arrays. Their arrays on the device also speak ``__array__``, for readers on the
+    host.
     """
 
     _maker = ""
@@ -161,8 +161,8 @@ class SubgraphOperator(ABC):
     ) -> Sequence[Any]:
         """Compute the outputs, and stop where that can be done when the run is cancelled.
 
-        Called in place of ``run`` where a run has a deadline or may be cancelled, and not if it is
-        cancelled by then. As it comes it is ``run``, which nothing stops.
+        Called in place of ``run`` if a run has a deadline or may be cancelled, unless it already
+        is. The default is ``run``, which nothing stops.
 
         Args:
             progress: Says when to stop: ``progress.stopping`` calls what stops a library,
@@ -209,7 +209,7 @@ class SubgraphOperator(ABC):
         return {}
 
     def profiled(self, record: Callable[[InnerTime], object]) -> "SubgraphOperator | None":
-        """Return an operator that computes the same and records the time of what it does inside.
+        """Return an operator that computes the same and records the times of its inner steps.
 
         The profile runs and closes that one, while this one stays as it is. It may share memory and
         code with this one. Or it is compiled anew, for libraries that take times only if compiled
@@ -221,7 +221,7 @@ class SubgraphOperator(ABC):
                 library reports later, give ``start``, and call it before ``close`` returns.
 
         Returns:
-            The operator; None if nothing is known of what happens inside, as by default.
+            The operator; None, the default, if the inner steps are unknown.
 
         Raises:
             Exception: Anything; the profile then says so and has no times from inside.
@@ -236,7 +236,7 @@ _LEFT: Final = {
     name: f"a field of Traits, as in traits = Traits({name}=...)"
     for name in ("fork_safe", "minds_memory", "thread_safe")
 }
-"""What left the contract of an operator, with what stands in its place."""
+"""Names that left the contract of an operator, with their successors."""
 
 
 def maker_of(operator: SubgraphOperator) -> str:

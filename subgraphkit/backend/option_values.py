@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Final
 
 OptionShapes = Mapping[str, tuple[int | str | tuple[int, ...] | None, ...]]
-"""What an option of the kind ``shapes`` holds: by name, a number, a symbol, nothing or a range."""
+"""The value of an option of the kind ``shapes``: by name, a number, a symbol, nothing or a
+range."""
 
 OptionMapping = Mapping[str, bool | int | float | str]
-"""What an option of the kind ``mapping`` holds: plain values by name."""
+"""The value of an option of the kind ``mapping``: plain values by name."""
 
 _WORDS: Final = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -159,7 +160,7 @@ def _is_plain(item: tuple[object, object]) -> bool:
 
 
 def _plain(text: str) -> bool | int | float | str:
-    """Read a word as what it looks like; ``1`` is a number."""
+    """Read a word as the value it looks like; ``1`` is a number."""
     for read in (read_int, read_float, read_bool):
         with suppress(ValueError):
             return read(text)

@@ -44,8 +44,7 @@ class Option:
         minimum: Smallest allowed value (numbers and sizes).
         maximum: Largest allowed value (numbers and sizes).
         unit: Unit of a number, for people.
-        scope: ``"bind"`` for what shapes the compiled engine, ``"run"`` for what may differ
-            between runs.
+        scope: ``"bind"`` if it shapes the compiled engine, ``"run"`` if it may differ between runs.
         cache: Whether engines compiled with different values must not be exchanged. For a path, its
             content counts. A list or shapes may name parts of the model, so their names count as
             well if such an option is given.

@@ -61,9 +61,9 @@ class Dated:
 
 
 def refuse_names(cls: type, left: Mapping[str, str]) -> None:
-    """Refuse a class that defines what has left the contract (BackendIncompatibleError, SGK105).
+    """Refuse a class with names no longer in the contract (BackendIncompatibleError, SGK105).
 
-    ``left``: By name that left, what stands in its place.
+    ``left``: By name that left, its successor.
     """
     for name in sorted(left.keys() & vars(cls).keys()):
         raise BackendIncompatibleError(

@@ -27,7 +27,7 @@ OptionsT = TypeVar("OptionsT", default=Any)
 """The class ``Options`` of a backend; without one, a type checker does not know the options."""
 
 Reshape = Callable[[Mapping[str, int], Mapping[str, Shape]], Mapping[str, ValueType]]
-"""From sizes of named dimensions and shapes of inputs to the types that follow from them."""
+"""Maps sizes of named dimensions and shapes of inputs to the types that follow."""
 
 Connectivity = Literal["connected", "any"]
 """Whether a region must hang together or may consist of unconnected pieces."""
@@ -53,9 +53,9 @@ class PartitionSummary(Protocol):
         """All subgraphs, in an order in which they can run."""
 
     def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
-        """Return why nodes are not at home on a backend, by node: what was said of each last.
+        """Return by node why nodes are not at home on a backend: the last reason for each.
 
-        That is what its properties said, or the partition pass, for one of a region too small.
+        The reason is from its properties, or from the partition pass if a region is too small.
         """
 
 
@@ -79,12 +79,12 @@ class BindContext(Generic[OptionsT]):
         compile: Compiles a subgraph on the fallback backend, like ``create_operator`` by default.
             Or it compiles every subgraph of a result of ``partition`` into one operator that runs
             them in order. In between, values live as long as they are read.
-        partition: Divides a subgraph among properties that are not asked otherwise, in order; what
-            they leave goes to the fallback backend. Nodes keep their numbers. Raises
-            ``Unsupported`` if nobody takes a node.
+        partition: Divides a subgraph among properties that only it asks, in order. The rest goes to
+            the fallback backend. Nodes keep their numbers. Raises ``Unsupported`` if nobody takes a
+            node.
         kept_folder: Returns the folder for data that makes later binds quicker, such as timings,
-            made if need be; None if nothing is to be kept. It is this user's alone, and what is in
-            it may be gone tomorrow.
+            made if need be; None if nothing is to be kept. It is this user's alone, and files in it
+            may be gone tomorrow.
         reshape: Returns the types of the model's values for other sizes of named dimensions and
             other shapes of inputs. They come on top of those given at bind. Raises
             ``InvalidModelError`` (SGK222) if these contradict the model.
@@ -134,8 +134,8 @@ class SubgraphProperty(Dated, ABC):
 
     connectivity: Connectivity = "connected"
     """``"connected"`` is MXNet's rule. ``"any"`` gives provably the fewest regions of the nodes
-    taken: what selectors with a state grew from several seeds is divided anew together. Those of
-    a selector that is not ``splittable`` are the exception: they stay as they were grown."""
+    taken: candidates from several seeds are divided anew together. Those of a selector that is not
+    ``splittable`` stay as they were grown."""
 
     def prepare(self, graph: BoundGraph, context: BindContext) -> None:
         """Look at the whole graph before the first question is asked."""
@@ -188,4 +188,4 @@ _LEFT: Final = {
     ),
     "duplicable": "nothing: no node is copied any more",
 }
-"""What left the contract of a property, with what stands in its place."""
+"""Names that left the contract of a property, with their successors."""

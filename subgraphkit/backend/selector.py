@@ -32,15 +32,15 @@ class SubgraphSelector(ABC):
     """
 
     stateless: ClassVar[bool] = False
-    """True promises that ``select`` depends on the node alone, that ``select_input`` and
-    ``select_output`` are ``select`` of the other node and that ``filter`` keeps everything. The
-    pass then asks each node once and may use exact algorithms."""
+    """True makes three promises. ``select`` depends on the node alone. ``select_input`` and
+    ``select_output`` are ``select`` of the other node. ``filter`` keeps everything. The pass then
+    asks each node once and may use exact algorithms."""
 
     splittable: ClassVar[bool] = True
-    """Whether a candidate that is not convex, or that ``filter`` took apart, may become several
-    regions, and whether what was grown from several seeds may be divided anew together where
-    regions need not hang together (``connectivity = "any"``). False means that a region is a unit:
-    it is regrown without the offending nodes, or given up."""
+    """Whether a candidate may become several regions, if it is not convex, or ``filter`` took it
+    apart. With ``connectivity = "any"``, candidates from several seeds may also be divided anew
+    together. False means that a region is a unit: it is regrown without the offending nodes, or
+    given up."""
 
     @abstractmethod
     def select(self, node: Node) -> Answer:
@@ -66,8 +66,8 @@ class SubgraphSelector(ABC):
     def reset(self) -> None:
         """Forget the region grown so far.
 
-        Called before the pass grows again from the same seed because some nodes had to be excluded;
-        ``select`` of the seed is asked again afterwards.
+        Called before the pass grows again from the same seed without some nodes. It then asks
+        ``select`` of the seed again.
         """
 
 
@@ -154,9 +154,9 @@ class PatternSelector(SubgraphSelector):
 
     A chain matches where each node feeds the next through its first output. No value between them
     is read by another node or is an output of the graph. A side exit would force the value out of
-    the fused kernel, so it is refused. The longest match of the first pattern that fits wins. Where
-    the end of a match is not to be had (another property claimed it, say), the next shorter match
-    is taken instead.
+    the fused kernel, so it is refused. The longest match of the first pattern that fits wins. If
+    the end of a match is not free, say claimed by another property, the next shorter match is
+    taken.
 
     Args:
         graph: The graph to be partitioned.

@@ -4,8 +4,8 @@ The test is ``|got - expected| <= relative * |expected| + absolute``, element by
 give ``absolute``, it is a part of the largest finite value expected. Where large values cancel, the
 loss grows with them, however small the result is.
 
-``verify``, ``bench``, the conformance kit and reports on accuracy read this table. What a backend
-declares can only widen it. Decision 0015 has the reason for every entry.
+``verify``, ``bench``, the conformance kit and reports on accuracy read this table. A backend's
+declarations can only widen it. Decision 0015 has the reason for every entry.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,12 +40,12 @@ class Tolerance:
         return self.relative * size + max(self.scaled * largest, self.absolute)
 
     def widened(self, relative: float, absolute: float) -> "Tolerance":
-        """Return a tolerance that allows this, and what is given where that is more."""
+        """Return a tolerance with the larger bound of the two, in each part."""
         return Tolerance(max(self.relative, relative), self.scaled, max(self.absolute, absolute))
 
     @property
     def text(self) -> str:
-        """What is allowed, in words."""
+        """The bounds, in words."""
         parts = (
             (self.relative, f"{self.relative:g} of the element"),
             (self.scaled, f"{self.scaled:g} of the largest"),
@@ -67,8 +67,8 @@ DEFAULT_TOLERANCES: Final[Mapping[DataType, Tolerance]] = MappingProxyType(
         DataType.BFLOAT16: Tolerance(2e-2, 1e-2),
     }
 )
-"""What holds unless the caller or a backend says otherwise; everything else, floats of 8 bits and
-less, integers, booleans and text, must be equal."""
+"""The default, unless you or a backend say otherwise. All other types must be equal: floats of 8
+bits and less, integers, booleans and text."""
 
 EXACT: Final = Tolerance(0.0, 0.0)
 
@@ -84,7 +84,7 @@ def tolerance_for(
         absolute: Absolute tolerance of all floating point types, in place of the table's.
 
     Returns:
-        The tolerance; that of integers, booleans and text is nothing, whatever is given.
+        The tolerance; always nothing for integers, booleans and text.
     """
     found = DEFAULT_TOLERANCES.get(dtype, EXACT)
     if found is EXACT and not dtype.name.startswith("FLOAT"):
