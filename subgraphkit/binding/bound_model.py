@@ -39,11 +39,11 @@ class BoundModel(BoundGraph):
     """A model with shapes given, every value typed, and backends chosen.
 
     Attributes:
-        settings: What was configured when the model was bound, with the origin of every value.
-        extensions: Who listens to what happens to the model from now on.
-        inlined: The model of this graph: ``model``, but for Ifs replaced by the branch that is
-            taken, where that is known, and for what extensions replaced.
-        folding: What was computed at bind, and how to compute it again; None if nothing was to be.
+        settings: The configuration when the model was bound, with the origin of every value.
+        extensions: The listeners to later events of the model.
+        inlined: ``model`` with the nodes that extensions replaced, and with the branch in place of
+            each If whose condition is known.
+        folding: The results of folding, and how to compute them again; None without folding.
 
     Thread-safety: immutable, safe.
     """
@@ -90,7 +90,7 @@ class BoundModel(BoundGraph):
     ) -> Inferred:
         """Infer types for other shapes, on top of those given at bind, and values of constants.
 
-        InvalidModelError (SGK222): they contradict the model, or what was decided at bind.
+        InvalidModelError (SGK222): they contradict the model, or a decision of the bind.
         """
         return infer(
             self.inlined,
@@ -119,11 +119,11 @@ class BoundModel(BoundGraph):
     def refolded(
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
     ) -> dict[str, Initializer]:
-        """Return what was computed from constants that have changed, to be computed anew."""
+        """Compute values again that were computed from changed constants."""
         return {} if self.folding is None else self.folding.refold(changed, current)
 
     def kept_folder(self, backend: str) -> Path | None:
-        """Return the folder for what a backend keeps from bind to bind; None if nothing is kept."""
+        """Return the folder that a backend keeps from bind to bind; None if nothing is kept."""
         folder = self.settings.cache_dir
         return kept_folder(folder, strip_number(backend)) if self.settings.cache else None
 
@@ -136,19 +136,19 @@ def bind(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     **settings: Unpack[OtherSettings],
 ) -> BoundModel:
-    """Fix shapes, type every value, compute what is known by then, and choose backends.
+    """Fix shapes, type every value, compute known values, and choose backends.
 
-    The configuration is read now: environment, files and context managers as they are at this
-    moment, under what is given here.
+    The configuration is read now: environment, files and context managers as they are. Arguments
+    here win.
 
     Args:
         model: A loaded model, or what ``load`` makes one of. A subgraph is run on the backend that
             claimed it, unless ``backend`` says otherwise.
         shapes: Values of named dimensions, shapes of inputs, and sizes of single axes of them
-            (``"x[0]"``). Dimensions that are given nowhere stay symbolic; in an input's shape,
-            None leaves a dimension as it is, and a name renames it.
-        backend: Backends in order, as for ``SUBGRAPH_BACKEND`` or as a list; None for what is
-            configured.
+            (``"x[0]"``). Other dimensions stay symbolic. In an input's shape, None leaves a
+            dimension as it is, and a name renames it.
+        backend: Backends in order, as for ``SUBGRAPH_BACKEND`` or as a list; None for the
+            configured ones.
         options: Options by backend name.
         **settings: Other settings, such as ``strict=True``; see the page on configuration.
 

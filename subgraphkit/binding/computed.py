@@ -27,7 +27,7 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class BoundFolding:
-    """What was computed at bind, and how to compute it again.
+    """The values computed at bind, and how to compute them again.
 
     Attributes:
         source: The graph before.
@@ -115,7 +115,7 @@ class BoundFolding:
 
     @cached_property
     def _opened(self) -> tuple[Backend, SubgraphProperty, SubgraphSelector] | None:
-        """Open the fallback backend; what is wrong with it is said when nodes are left to it."""
+        """Open the fallback backend; its errors are raised later, when nodes are left to it."""
         try:
             backend = open_fallback(self.settings)
             property_ = next(iter(backend.properties()), None) if backend is not None else None

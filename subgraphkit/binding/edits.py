@@ -29,7 +29,7 @@ def edit_model(
     ask: Callable[..., Any],
     infer_types: Callable[[Model], Inferred],
 ) -> tuple[Model, Inferred] | None:
-    """Have one extension edit a model, and type what that leaves; None if it edits nothing.
+    """Have one extension edit a model, and type the result; None if it edits nothing.
 
     Raises BackendError (SGK224) if it fails, or leaves no graph, or values of other types.
     """

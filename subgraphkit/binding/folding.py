@@ -1,8 +1,7 @@
 """Static arithmetic, computed at bind, and nodes that change nothing, taken out.
 
-A node that reads nothing but constants makes one, which is a constant of the graph by its own name.
-What is computed from sizes was computed with the types. What nobody reads any more, copies, and
-nodes that compute what another one computed, leave as well.
+A node that reads only constants makes a constant of the graph, by its own name. Arithmetic on sizes
+was computed with the types. Copies, repeated nodes and nodes without readers leave as well.
 
 Nodes keep their numbers; those that left are not in the order of the graph.
 """
@@ -28,7 +27,7 @@ from subgraphkit.ir import (
 )
 from subgraphkit.types import DataType, TensorType
 
-# What is computed may always be as large as this.
+# A computed value may always be as large as this.
 _SMALL_BYTES: Final = 64 << 10
 
 # Else no larger than this times the stored constants it is computed from.
@@ -37,8 +36,8 @@ _GROWTH: Final = 2
 # Weights that one element fills, as in models without data, may be this many times the limit.
 _FILLED: Final = 8
 
-# All that is computed may take this much for each element that the model stores, and as much as
-# is not noticed.
+# All computing may take this much for each element that the model stores, and an amount that nobody
+# notices.
 _EFFORT: Final = 128
 
 _PRODUCTS: Final = frozenset(
@@ -60,7 +59,7 @@ _Array = npt.NDArray[Any]
 def fold(
     source: BoundGraph, values: Mapping[str, _Array], settings: ResolvedConfig
 ) -> tuple[BoundGraph, BoundFolding]:
-    """Compute what is known, and take out what need not run.
+    """Compute known values, and take out nodes that need not run.
 
     UnsupportedModelError (SGK216): more would be computed than the limits allow, now or later.
     """
@@ -84,19 +83,19 @@ class _Work:
         self._renamed: dict[str, str] = {}
         self._repeats = Repeats(graph, values, self.folding.sources)
         captured = (graph.captures_of(node) for node in graph.table.bodies)
-        # Who reads these goes by their names.
+        # Their readers use these names.
         self._kept = {*graph.outputs}.union(*captured)
         self._bytes = {name: one.type.nbytes or 0 for name, one in graph.constants.items()}
         self._limits = limits = settings.limits.within(settings.max_memory)
         self._left = limits.bind_bytes + sum(self._bytes.values())
         stored = sum(elements(one.type.shape) for one in graph.constants.values())
         self._effort = MOST_AT_BIND + _EFFORT * stored
-        # What depends on constants alone, if others are left to compute it, and on which.
+        # Values that depend on constants alone but are left to the run, with these constants.
         self._static: dict[str, frozenset[str]] = {}
         self._cost = 0
 
     def look_at_every_node(self) -> None:
-        """Compute what can be, and look for repeats and copies."""
+        """Compute nodes, and look for repeats and copies."""
         graph, constants, static = self._graph, self._constants, self._static
         op_types, inputs, outputs = graph.table.op_types, graph.table.inputs, graph.table.outputs
         for node in graph.order:
@@ -166,9 +165,9 @@ class _Work:
         return False
 
     def _require_bounded(self, node: Node) -> None:
-        """Hold what a node makes of constants against the limits.
+        """Compare a node's results from constants with the limits.
 
-        Whoever runs what is left of the graph computes it as well, many while they compile.
+        Backends compute the nodes left to the run as well, many of them while they compile.
         """
         limits = self._limits
         read, made = ([self._elements(n) for n in names] for names in (node.inputs, node.outputs))
@@ -242,7 +241,7 @@ class _Work:
             self._bytes[name] = self._constants[name].type.nbytes or 0
             self._left -= self._bytes[name]
             if self._graph.table.op_types[node] == "ConstantOfShape":
-                # A weight like one that is stored, for what is computed from it.
+                # A weight like a stored one, for values computed from it.
                 self.folding.sources[name] |= {name}
         self._left_out[node] = "computed at bind"
 
@@ -276,7 +275,7 @@ class _Work:
         return True
 
     def _rename(self, name: str, other: str) -> None:
-        """Have the readers of one value read another; what is known of that is known of it."""
+        """Have the readers of one value read another; facts about that hold for it."""
         if not name:
             return
         self._renamed[name] = other

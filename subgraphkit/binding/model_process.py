@@ -63,7 +63,7 @@ class ModelProcess:
 
     Attributes:
         lock: To be held from storing values to reading those of the answer.
-        generation: The number of the process at work; what was made in another is not in this one.
+        generation: The number of the present process; objects made in another are not in this one.
 
     Thread-safety: ``ready``, ``ask`` and ``end`` by whoever holds the lock.
     """
@@ -116,7 +116,7 @@ class ModelProcess:
         seconds: float = math.inf,
         tells: bool = False,
     ) -> Any:
-        """Call a method of the workshop and wait for what it returns.
+        """Call a method of the workshop and wait for its result.
 
         ``method``: As ``".run"``; with no text the workshop itself is made.
         ``seconds``: After how long without a word the process is ended.

@@ -1,7 +1,7 @@
 """Nodes that compute what another node computed already: one of them runs, and all read its values.
 
-Exporters that trace a network write what it calls twice out twice. Few libraries see that: those
-that fold a normalisation into each convolution first have two different ones then.
+Exporters that trace a network write a function twice that it calls twice. Few libraries see that:
+those that fold a normalisation into each convolution first have two different ones then.
 """
 
 from collections.abc import Mapping

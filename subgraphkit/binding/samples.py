@@ -1,6 +1,6 @@
 """Made-up inputs of a model: random arrays, as small as the network can work with.
 
-A size of 1 is right for a batch and for most of what has no windows. Where windows slide, though,
+A size of 1 is right for a batch and for most networks without windows. Where windows slide, though,
 1 leaves nothing to slide over, and the model fails or computes nothing of meaning. So the sizes of
 one input are doubled until every window fits and every step finds something to step to.
 """
@@ -128,7 +128,7 @@ def _maker(dtype: DataType) -> _Maker | None:
 
 
 def _fill_shape(name: str, shape: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the shape of an input with sizes, by ``slot``, for what is open."""
+    """Return the shape of an input, with sizes by ``slot`` for its open dimensions."""
     return tuple(
         dim if isinstance(dim, int) else sizes[slot(name, axis, dim)]
         for axis, dim in enumerate(shape)
@@ -164,7 +164,7 @@ def _choose_sizes(
 
 
 def _works(bound: BoundModel, shapes: Mapping[str, Shape], largest: int) -> bool:
-    """Say whether no window is larger than what it slides over, or steps across all of it."""
+    """Say whether no window is larger than its input, or steps across all of it."""
     try:
         inferred = bound.inferred(shapes=shapes)
     except InvalidModelError:

@@ -1,4 +1,4 @@
-"""Shapes that a caller gives, checked; and sizes that follow from what is fed."""
+"""Shapes that a caller gives, checked; and sizes that follow from feeds."""
 
 import difflib
 import math
@@ -48,7 +48,7 @@ def shapes_of_inputs(graph: Graph) -> dict[str, Shape]:
 def given_shapes(
     graph: Graph, shapes: Shapes, *, strict: bool
 ) -> tuple[dict[str, int], dict[str, Shape]]:
-    """Split what was given into values of symbols and whole input shapes, checked."""
+    """Split the given shapes into values of symbols and whole input shapes, checked."""
     inputs = (*graph.inputs, *graph.defaults)
     symbols: dict[str, int] = {}
     whole: dict[str, Sequence[Dim]] = {}
@@ -197,7 +197,7 @@ def _known_shape(graph: Graph, name: str, dims: Sequence[Dim], symbols: Mapping[
 # Bits that NumPy takes for each text, beside the text itself.
 _REFERENCE: Final = 64
 
-# What an operator works in may always have this many times the elements that it reads and makes.
+# An operator's work area may always have this many times the elements that it reads and makes.
 #
 # Windows of convolutions overlap, and attention is computed from scores.
 _AMPLE: Final = 8
@@ -303,7 +303,7 @@ def _known_size(dim: object) -> int:
     return dim if isinstance(dim, int) else 1
 
 
-# Elements that operators work in beside what they read and make, from the first input's shape.
+# Elements of operators' work areas beside inputs and outputs, from the first input's shape.
 _WORKED_IN: Final[Mapping[str, Callable[[Node, Shape], int]]] = {
     **dict.fromkeys(
         ("AveragePool", "Conv", "ConvInteger", "DeformConv", "LpPool", "MaxPool", "QLinearConv"),
@@ -331,15 +331,15 @@ _DECIDING: Final[Mapping[str, Sequence[int]]] = {
 }
 
 _DOMAINS: Final = frozenset({"", "com.microsoft"})
-# What these make is no larger than what they look at.
+# Their results are no larger than their inputs.
 _MEASURING: Final = frozenset({"ArgMax", "ArgMin", "NonZero", "SequenceLength", "Shape", "Size"})
 
 
 def size_fed_nodes(graph: Graph, entering: Collection[str]) -> Iterator[tuple[int, Node]]:
     """Yield nodes that make as much as fed numbers say, each with itself or the node of a body.
 
-    Sizes that follow from constants are known at bind, and those that follow from the shapes of
-    what is there are bounded by these.
+    The bind knows sizes that follow from constants. Other shapes bound the sizes that follow from
+    them.
     """
     table = graph.table
     if not table.bodies and _DECIDING.keys().isdisjoint(table.op_types):
