@@ -46,7 +46,7 @@ def carried_options(
     for option in backend.options:
         value = getattr(backend.option_values, option.name, option.default)
         asked = option.name in given
-        # What nobody asked for came from a neighbour's word, and decides what is computed.
+        # Options that nobody asked for came from a neighbour's word, and decide the results.
         if value == option.default or not (option.cache or (asked and not has_engines)):
             continue
         carried[option.name] = plain_value(value)
@@ -57,7 +57,7 @@ def carried_options(
 def with_carried_options(
     settings: ResolvedConfig, entries: tuple[BackendEntry, ...], place: Path
 ) -> ResolvedConfig:
-    """Return settings in which the options of a bundle hold where nobody here says anything.
+    """Return settings with the options of a bundle where nobody here gives others.
 
     Backends given as instances have their options already.
     """
@@ -81,8 +81,8 @@ def check_options(backend: Backend, entry: BackendEntry, settings: ResolvedConfi
     """Make sure that the engines of a backend are those its options ask for.
 
     BundleError (SGK185) if an option that shapes engines has another value here. Files may lie
-    elsewhere. What does not shape engines is no bundle's to say, such as whether code inside them
-    may run (SGK185 as well).
+    elsewhere. A bundle may not set options that do not shape engines, such as whether code inside
+    them may run (SGK185 as well).
     """
     shaping = {option.name for option in backend.options if option.cache}
     for name in entry.options.keys() - shaping:
@@ -244,7 +244,7 @@ def restore_engine(
 def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | None:
     """Return the engine of a step, or None if its backend compiles it when it is opened."""
     subgraph, operator = step.subgraph, step.operator
-    # What another backend made, this one could not restore.
+    # This backend could not restore another's engine.
     if not stores_engines(type(claim.backend)) or maker_of(operator) not in {"", subgraph.backend}:
         return None
     if not _holds_new_weights(claim.backend, subgraph):

@@ -41,7 +41,7 @@ def unknown_format(folder: Path, found: object, known: int, by: str) -> BundleEr
 
 
 def bad_bundle(folder: Path, problem: str) -> BundleError:
-    """SGK182: it is not what was exported."""
+    """SGK182: it differs from the exported bundle."""
     text = f"the bundle {str(folder)!r} is damaged: {problem}"
     return BundleError("SGK182", text, hint=_EXPORT_AGAIN, path=str(folder))
 
@@ -61,7 +61,7 @@ def untrusted_bundle(path: Path, problem: str, fix: str) -> BundleError:
 
 
 def contradiction(problem: str, fix: str) -> BundleError:
-    """SGK185: what was compiled cannot be changed any more."""
+    """SGK185: compiled engines cannot be changed any more."""
     return BundleError("SGK185", problem, hint=fix)
 
 
@@ -71,10 +71,9 @@ def backend_is_missing(
     backend: str,
     counts: tuple[int, int],
 ) -> BackendNotFoundError | BackendUnavailableError:
-    """SGK101, SGK104, SGK117: what was compiled has nobody to run it.
+    """SGK101, SGK104, SGK117: nobody can run the compiled engines.
 
-    ``error``: What was raised for a backend that is to be compiled for; no way around it that it
-    names helps here.
+    ``error``: The error for a backend to compile for; its own remedies do not help here.
     """
     mine, total = counts
     problem = error.context.get("problem", error.message)
@@ -128,7 +127,7 @@ def other_types(subgraph: str, versions: Mapping[str, str], here: Mapping[str, s
 def engine_failed(
     backend: str, subgraph: str, doing: str, problem: str, hint: str = ""
 ) -> CompileError:
-    """SGK187: a backend broke its side; the hint is what it said itself."""
+    """SGK187: a backend broke its side; the hint has its own words."""
     return CompileError(
         "SGK187",
         f"backend {backend!r} failed to {doing} subgraph {subgraph!r} of a bundle: {problem}",

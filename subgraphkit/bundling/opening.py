@@ -57,18 +57,18 @@ def open_bundle(
 ) -> Plan:
     """Make a plan of a bundle, which has shapes and a partitioning already.
 
-    Every file is compared with its digest before a backend sees a byte of it, or was so before and
-    is the same file. Options and settings are those of here, but for what shaped the engines;
+    Every file is compared with its digest before a backend sees a byte of it, unless the same file
+    was compared before. Options and settings are those of here, but for what shaped the engines;
     ``SUBGRAPH_BACKEND`` does not matter.
 
     ``backend``: Classes or instances for the backends of the bundle that are not registered.
 
     Raises:
         BundleError: It is damaged (SGK182), not to be trusted (SGK183), asked for something else
-            (SGK185), or made for something else than is here (SGK186).
+            (SGK185), or made for another machine or software (SGK186).
         BackendNotFoundError: A backend of it is not installed (SGK101), optional or not.
         BackendError: A backend cannot be loaded or cannot run here (SGK103 to SGK105).
-        CompileError: A backend failed to restore an engine (SGK187) or to compile what has none
+        CompileError: A backend failed to restore an engine (SGK187), or to compile without one
             (SGK130).
         UnclaimedNodesError: A backend has less of it than ``require`` says (SGK125).
         SubgraphkitError: As ``load`` and ``bind``.
@@ -117,7 +117,7 @@ def _choices(backend: Any, manifest: BundleManifest) -> list[BackendChoice]:
             f"{', '.join(names)}",
             "Leave backend out. It is for those of the bundle that are not registered by name.",
         )
-    # None is optional: what was compiled for one cannot be claimed by another.
+    # None is optional: no other backend can claim its engines.
     chosen = (given.get(name) or BackendChoice(name, origin="the bundle") for name in names)
     return [replace(one, optional=False) for one in chosen]
 

@@ -23,7 +23,7 @@ from subgraphkit.storing.folders import HAS_OWNERS, ownership_problem
 from subgraphkit.storing.kept_files import Answers, Passing
 
 FORMAT: Final = 1
-"""Number of the format; it grows when an older version could not read what is written."""
+"""Number of the format; it grows when an older version cannot read the new one."""
 
 MARK: Final = "subgraphkit_bundle"
 """The member that says that a file is a manifest, and of which format."""
@@ -39,7 +39,7 @@ _FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z"
 
 
 class MemberError(Exception):
-    """A member is missing, of the wrong kind, or not what it says; the text says which."""
+    """A member is missing, of the wrong kind, or false; the text says which."""
 
 
 class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,8 +76,8 @@ class BackendEntry(_Entry, frozen=True):
     """A backend that runs subgraphs.
 
     Attributes:
-        options: Values of the options it had, as JSON has them: of a backend with engines those
-            that shape engines, of another those that were given.
+        options: Values of its options, in JSON: those that shape engines, or, of a backend without
+            engines, those that were given.
         origin: Where its engines were made; None if there are none.
     """
 
@@ -191,14 +191,14 @@ _LARGEST_MANIFEST: Final = 256 << 20
 # Bytes of a mapping that are hashed between two looks at whether somebody pressed Ctrl-C.
 _LARGE_CHUNK: Final = 64 << 20
 _VERIFIED: Final = Answers("verified", most=100)
-# Nanoseconds from which on whoever changes a file gives it another time; clocks tick slowly.
+# After so many nanoseconds, a change gives a file another time; clocks tick slowly.
 _SETTLED: Final = 2 * 10**9
-# Who may write anything anyway, such as the interpreter; files in an image are often root's.
+# The user who may write anything anyway; files in an image are often root's.
 _ROOT: Final = 0
 
 
 def is_bundle(folder: Path) -> bool:
-    """Say whether a folder looks like a bundle, of whatever format; nothing of it is believed."""
+    """Say whether a folder looks like a bundle of any format; nothing of it is trusted."""
     path = folder / MANIFEST
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if stat.S_ISREG(path.lstat().st_mode) and path.stat().st_size <= _LARGEST_MANIFEST:
@@ -215,8 +215,8 @@ class BundleFiles:
             else could have written it (SGK183).
 
     Attributes:
-        manifest: What it says of itself; digest and kinds are checked, files are not.
-        digest: The SHA-256 of the manifest, in which there are those of all files.
+        manifest: The manifest; digest and kinds are checked, files are not.
+        digest: The SHA-256 of the manifest, which has those of all files.
         is_own: Whether the folder is this user's, no other user can write to it, and no link leads
             there: what is in it may be mapped.
     """
@@ -240,7 +240,7 @@ class BundleFiles:
     def read(self, entry: FileEntry) -> bytes:
         """Return a file; BundleError if changed (SGK182), or another user's to write (SGK183)."""
         with self._open(entry.name) as file:
-            # What a manifest says must not decide how much memory is taken.
+            # A manifest must not decide how much memory is taken.
             held = os.fstat(file.fileno()).st_size
             data = self._read(entry.name, file, min(held, entry.size) + 1)
         self._check(entry, max(len(data), held), data_digest(data))
@@ -249,13 +249,13 @@ class BundleFiles:
     def map(self, entry: FileEntry, kept: Path | None = None) -> memoryview:
         """Map a file into memory, read-only, and hold the mapping itself against the digest.
 
-        Processes that map the same file have its content in memory once. Truncating it ends them
-        with SIGBUS, and writing to it changes what they compute. So nobody but this user may be
-        able to, and a bundle is only ever replaced by another folder. A file that is the same as
-        when it had that digest is not hashed again.
+        Processes that map the same file share its content in memory. Truncating it ends them with
+        SIGBUS, and writing to it changes their results. So nobody but this user may be able to, and
+        only another folder ever replaces a bundle. A file that has not changed since is not hashed
+        again.
 
-        ``kept``: The folder where it is remembered which files had their digests; None for the
-        memory of this process alone. Errors are those of ``read``.
+        ``kept``: The folder that remembers files with right digests; None for the memory of this
+        process alone. Errors are those of ``read``.
         """
         with self._open(entry.name) as file:
             status = os.fstat(file.fileno())
@@ -275,7 +275,7 @@ class BundleFiles:
             is_settled = time.time_ns() - max(status.st_ctime_ns, status.st_mtime_ns) > _SETTLED
             return is_settled or Passing(answer=True)
 
-        # Who changes a file changes its times, of which one cannot be set back.
+        # A change to a file changes its times, and nobody can set back one of them.
         times = status.st_mtime_ns, status.st_ctime_ns
         place = entry.sha256, status.st_dev, status.st_ino, status.st_size, *times
         _VERIFIED.recall(repr(place), verify, kept)

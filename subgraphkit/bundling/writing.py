@@ -39,21 +39,21 @@ _SHARED: Final = 0o644
 
 _ROOM: Final = "Make room there, or let yourself write there."
 _INSIDE: Final = "Name a new folder inside it."
-# What bundles have in them, of whatever content.
+# The files of any bundle.
 _OWN: Final = re.compile(r"manifest\.json|model\.onnx|weights\.[0-9a-f]+\.bin|.+\.engine")
-# How folders end that a bundle is in while it is written, and before it is removed.
+# The ends of folders' names while a bundle is written, and before it is removed.
 _HIDDEN: Final = r"\.[0-9a-f]{16}\.(part|old)"
 
 
 def write_bundle(
     contents: BundleContents, target: Path, *, overwrite: bool = False, shared: bool = False
 ) -> None:
-    """Write a bundle; it is there whole, or what was there before is.
+    """Write a bundle: it is there whole, or its predecessor stays.
 
-    What processes that died while they wrote to that place have left beside it is removed.
+    This removes the leftovers of processes that died while they wrote to that place.
 
     Args:
-        contents: What goes into it.
+        contents: Its contents.
         target: Its folder, which must not exist or be empty.
         overwrite: Whether a bundle that is there is replaced; anything else never is.
         shared: Whether others may read it, as far as the user's mask allows.
@@ -146,7 +146,7 @@ def _is_here(target: Path) -> bool:
 
 
 def _names_in(target: Path) -> list[str]:
-    """Return what is in a folder that may not exist yet; names of folders end in a slash."""
+    """Return the names in a folder that may not exist yet; names of folders end in a slash."""
     another = "Name another folder."
     if "\0" in str(target):
         raise messages.unwritable(target, "no name has a null in it", another)
@@ -212,10 +212,10 @@ def _entry(folder: Path, one: CollectedSubgraph, mode: int) -> SubgraphEntry:
 
 
 class _Hashed:
-    """A file whose digest grows with it; its name says what is in it.
+    """A file whose digest grows with it; its name has the digest.
 
-    A session that still reads the weights of a bundle that was replaced finds none under the old
-    name, rather than others.
+    So a session that still reads the weights of a replaced bundle finds none under the old name,
+    and no others.
     """
 
     def __init__(self, file: BinaryIO) -> None:
