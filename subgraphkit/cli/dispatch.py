@@ -46,7 +46,7 @@ def _execute_and_deliver(words: Sequence[str]) -> int:
     except SystemExit as stop:  # argparse has printed help or version
         return int(stop.code or 0)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; the interpreter must not complain at exit.
+        # The reader of our output has seen enough; the interpreter must not complain at exit.
         _discard_stdout()
         return ExitCode.OK
     except OSError as error:  # a full disk, or no standard output at all

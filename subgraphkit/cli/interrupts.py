@@ -27,7 +27,7 @@ def hear_interrupts() -> Iterator[None]:
 
     def strike_again(dropped: Any) -> None:
         if dropped.exc_type is KeyboardInterrupt:
-            # a Timer takes locks, which what was interrupted may hold
+            # a Timer takes locks that the interrupted code may hold
             _thread.start_new_thread(_strike_later, ())
         else:
             hook(dropped)
@@ -45,7 +45,7 @@ def hear_interrupts() -> Iterator[None]:
 
 
 class _Interrupt:
-    """What hears Ctrl-C."""
+    """The handler of Ctrl-C."""
 
     latest = float("inf")
 

@@ -78,7 +78,7 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = 130, "interrupted from the keyboard"
 
     def __new__(cls, number: int, meaning: str = "") -> Self:
-        """Make a code of its number and what it means."""
+        """Make a code of its number and meaning."""
         code = int.__new__(cls, number)
         code._value_, code.meaning = number, meaning
         return code
@@ -122,7 +122,7 @@ SCHEMA_VERSION: Final = 1
 
 
 class _Lines(Protocol):
-    """What is written as lines, such as a ``viewing.Table``, which ``--help`` does not import."""
+    """A thing written as lines, such as a ``viewing.Table``, which ``--help`` does not import."""
 
     def lines(self, width: int | None = None) -> list[str]:
         """Render as lines of at most so many cells, the heading first."""
@@ -181,7 +181,7 @@ class CommandReport:
 
     @contextmanager
     def doing(self, what: str) -> "Iterator[contract.Progress]":
-        """Show on standard error what is being done, and how far, as ``progress`` says."""
+        """Show the present work and its progress on standard error, as ``progress`` says."""
         started = time.perf_counter()
         settings = import_module("subgraphkit.configuration.config").resolve()
         how = settings.progress if settings.sources["progress"][0] != "default" else "auto"
@@ -253,7 +253,7 @@ class CommandReport:
 
 @contextmanager
 def plugin_output_apart() -> Iterator[None]:
-    """Send to standard error whatever Python or C code writes to standard output meanwhile."""
+    """Send to standard error all that Python or C code writes to standard output meanwhile."""
     with redirect_stdout(sys.stderr):
         original = sys.__stdout__
         saved = _duplicate(original)
@@ -273,7 +273,7 @@ def plugin_output_apart() -> Iterator[None]:
 def in_json(value: Any, *more: str) -> Any:
     """Return records as dictionaries of their fields, and of the properties in ``more``.
 
-    Numbers that JSON has no word for, and what it does not know, are written as text.
+    Numbers that JSON has no word for, and unknown objects, become text.
     """
     if is_dataclass(value):
         names = [one.name for one in fields(value)] + [one for one in more if hasattr(value, one)]

@@ -47,7 +47,7 @@ def bind_as_told(
 def bind_and_feed(
     arguments: Namespace, report: CommandReport, *selections: str | None
 ) -> tuple[Model, dict[str, Any]]:
-    """Load a model, look at the names of backends, and read or make up what is fed."""
+    """Load a model, look at the names of backends, and read feeds or make them up."""
     model = load_as_told(arguments)
     bound = bind(model, arguments.shapes, backend="none")
     check_names(bound.settings, *selections)

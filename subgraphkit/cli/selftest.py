@@ -50,7 +50,7 @@ class Bench:
         self._checks = checks_of(name)
 
     def attempt(self, place: int) -> dict[str, Any]:
-        """Make one check; whatever it raises, which it should not, is a finding."""
+        """Make one check; an error, which should not come, is a finding."""
         started, check = time.monotonic(), self._checks[place]
         try:
             found = check.attempt(self)
@@ -239,7 +239,7 @@ def _row_of_unanswered(check: SelfCheck, ended: NoAnswer) -> dict[str, Any]:
 
 
 def _keep(file: Path | None, data: Mapping[str, Any]) -> None:
-    """Write what is known by now, so that whatever happens next leaves a report."""
+    """Write the present findings, so that a report is left whatever happens next."""
     if file is not None:
         text = json.dumps(data, indent=2) + "\n"
         write_whole(file.absolute(), text.encode(), mode=0o666, durable=False)

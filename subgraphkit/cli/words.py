@@ -205,7 +205,7 @@ def add_bind_words(parser: Parser) -> None:
 
 
 def add_feed_words(parser: Parser) -> None:
-    """Add what is fed."""
+    """Add the words for feeds."""
     purpose = "the array to feed, or FILE.npz by input name (default: random)"
     parser.word("--input INPUT=FILE.npy", purpose, file_of_input, action=Merged)
     parser.word("--seed N", "seed of random inputs", int, 0)

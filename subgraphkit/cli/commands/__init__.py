@@ -1,7 +1,7 @@
 """The commands of the command line: a module each, named here with its purpose.
 
-The list is apart from the modules, so that ``--help`` and a mistyped word are answered without
-importing what the commands need.
+The list is apart from the modules, so ``--help`` and a mistyped word need no imports of the
+commands.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ GROUPS: Final = {
     "author": "write a backend of your own: new-backend, manifest, test",
     "deploy": "move a model to where it runs: spec, serve, export-triton, probe, cache",
 }
-"""Words before commands that few need, each with what it is for."""
+"""Words before commands that few need, each with its purpose."""
 
 PURPOSES: Final = {
     "run": "run a model once, on your inputs or on random ones",

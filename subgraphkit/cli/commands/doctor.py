@@ -1,8 +1,8 @@
 """``subgraphkit doctor``: a check of every backend on this machine, with a fix for every fault.
 
-Every backend is probed, and compiles and runs a small model, in a process of its own, which may
-crash or hang without harm. What a bind made here and now would use is tried in any case, with the
-options given for it.
+Every backend is probed, and compiles and runs a small model. It does so in a process of its own,
+which may crash or hang without harm. The backends of a bind here and now are always tried, with the
+options given for them.
 """
 
 import contextlib
@@ -183,7 +183,7 @@ def _provides(distribution: importlib.metadata.Distribution, package: str) -> bo
 
 
 def _to_probe(names: Sequence[str], resolved: ResolvedConfig) -> list[BackendChoice]:
-    """Return what was named, or else what is installed, and whatever a bind would use."""
+    """Return the named backends, or else the installed ones, and those that a bind would use."""
     choices = {choice.name: choice for choice in resolved.backends if choice.name != AUTO}
     installed = {record.name for record in CATALOGUE.records()}
     if resolved.fallback in installed:
@@ -226,7 +226,7 @@ def _check_of_backend(found: ChildProbe, choice: BackendChoice, resolved: Resolv
 
 
 def _fix(found: ChildProbe, hint: str, choice: BackendChoice) -> str:
-    """Choose the remedy: that of the message, or else what is done about a broken package."""
+    """Choose the remedy: that of the message, or else that of a broken package."""
     if found.missing:
         return "; ".join(dict.fromkeys(found.missing))
     failed = found.state == "error" and found.operators and found.code not in _ABSENT
@@ -274,7 +274,7 @@ def _of_extensions(resolved: ResolvedConfig) -> list[Check]:
 
 
 def _check_of_extension(one: object) -> Check:
-    """Return a finding of an extension; what is none is a finding too, and stops nothing."""
+    """Return a finding of an extension; a wrong answer is a finding too, and stops nothing."""
     if isinstance(one, Check) and one.status in MARKS:
         return one
     text = f"an extension found {one!r:.60}, expected a Check that is ok, a warning or a failure"

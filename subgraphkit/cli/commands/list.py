@@ -34,7 +34,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def describe_record(record: BackendRecord) -> dict[str, Any]:
-    """Return what is known of a backend, for programs."""
+    """Return the facts on a backend, for programs."""
     manifest = record.manifest
     return {
         **members(record, "name state distribution version entry_point"),

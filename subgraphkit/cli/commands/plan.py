@@ -38,7 +38,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     if against is not None:
         moved = move_table(moves, partitioning.quality.flops)
         report.show(moved if moves else moved.caption)
-    # After what is shown: who has too little is what a reader wants to see the rest for.
+    # Last, because a reader then looks for the reason in the rest.
     if (shortfall := partitioning.shortfall()) is not None:
         shortfall.report(partitioning)
     check_memory(partitioning)
@@ -46,7 +46,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
 
 
 def _other(model: Model, arguments: Namespace) -> Partitioning:
-    """Partition as ``--against`` says: what is demanded of nodes and backends is not of these."""
+    """Partition as ``--against`` says; demands on nodes and backends do not hold for it."""
     changed = {"backend": arguments.against, "options": None, "pin": None, "keep_off": None}
     other = Namespace(**{**vars(arguments), **changed, "strict": None})
     return partition(bind_as_told(other, model), dry_run=True)

@@ -45,7 +45,7 @@ def write_package(name: str, folder: Path) -> list[Path]:
 
 
 def _words(name: str) -> dict[str, str]:
-    """Return by word what is to be in the gaps of the template."""
+    """Return the texts for the gaps of the template, by word."""
     stem = "".join(part.capitalize() for part in name.split("_"))
     major, minor = (int(part) for part in __version__.split(".")[:2])
     return {

@@ -20,7 +20,7 @@ _IMPORTS: Final = {
     "MappingProxyType(": "from types import MappingProxyType\n",
     "Literal[": "from typing import Literal\n",
 }
-"""By a word in the types and defaults, what it needs."""
+"""The imports that a word in types and defaults needs."""
 
 
 def render_options(manifest: Manifest) -> str:
