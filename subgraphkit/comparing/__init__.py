@@ -1,7 +1,7 @@
 """Comparing backends: is it right, how fast is it, does it work here.
 
-``verify`` compares what two backends compute, for the whole model and subgraph by subgraph;
-``bisect`` goes on to the smallest part that is wrong; ``find_not_finite`` finds where NaN begins;
+``verify`` compares the results of two backends, for the whole model and subgraph by subgraph.
+``bisect`` goes on to the smallest part that is wrong. ``find_not_finite`` finds where NaN begins.
 ``bench`` measures backends on one model.
 """
 

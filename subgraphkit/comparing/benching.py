@@ -56,12 +56,12 @@ def bench(
     Args:
         source: A path, the bytes of a model, or a ``ModelProto``.
         feeds: Arrays by input name, the same for all; None for seeded random ones.
-        backends: A selection of backends for each candidate, such as ``["numpy",
-            "openvino,numpy"]``; None for what is configured.
+        backends: A selection of backends for each candidate, such as
+            ``["numpy", "openvino,numpy"]``; None for the configured ones.
         schedule: How often and how long.
-        tolerance: From an element type to its tolerance; if not given, that of
-            ``tolerance_for``, widened for each candidate by what its backends declare. The
-            setting ``max_error`` allows results that are so near as a whole.
+        tolerance: From an element type to its tolerance. The default is ``tolerance_for``, widened
+            for each candidate by its backends' declarations. The setting ``max_error`` allows
+            results that are so near as a whole.
         progress: Told before every step; stops the work.
         **settings: What else ``bind`` takes: ``shapes``, ``options`` and other settings; values
             that JSON can hold.

@@ -1,4 +1,4 @@
-"""Benchmarks: what was measured of each candidate, in words, as a page and for a notebook.
+"""Benchmarks: the measurements of each candidate, in words, as a page and for a notebook.
 
 Times and ratios of turns are medians with the interval that holds the true one.
 """
@@ -58,7 +58,7 @@ class Schedule:
         rounds: How many turns each candidate takes, of 3 counted runs or 50 ms, whichever is more.
         warmup: Runs after the first one that do not count.
         threads: The setting ``threads``, and what the environment variables of OpenMP, OpenBLAS,
-            MKL and TVM say. None leaves it to what is configured.
+            MKL and TVM say. None leaves it to the configuration.
         timeout_seconds: How long a bind, a first run with the warm-up, or a turn may take.
 
     Raises:
@@ -103,18 +103,18 @@ class Measured:
         selection: Its backends, as given or, where nothing was, as configured.
         seconds: The runs that count, in order; empty if it is out.
         turns: The median of every turn; those of two candidates belong together one by one.
-        bind_seconds: From loading the model to a session that is ready, the imports of libraries
-            and everything that is compiled included.
+        bind_seconds: From loading the model to a session that is ready, with imports and
+            compilation.
         first_seconds: The first run.
-        memory_bytes: By how much the peak of its process's resident memory is above what it was
-            before the model was loaded: libraries, weights, engines and values. None where the
-            system does not tell.
+        memory_bytes: The peak of its process's resident memory, less the memory before it loaded
+            the model. That is libraries, weights, engines and values. None where the system does
+            not tell.
         shares: What each subgraph takes, in their order; the rest of a run is the session's.
         differences: Its results against those of the first candidate that ran, one per tensor.
         code: Why it is out, as a code; empty if it is not.
         kind: Name of the class of that error in ``subgraphkit.errors``.
         text: What happened, as a user would be told.
-        printed: The end of what it printed before that.
+        printed: The end of its output before that.
     """
 
     selection: str
@@ -196,7 +196,7 @@ class Benchmark(Paged):
 
     @property
     def fastest(self) -> Measured | None:
-        """Who has the smallest median among those whose results agree; None if nobody ran."""
+        """The candidate with the smallest median of those that agree; None if nobody ran."""
         found = [one for one in self.measured if one.ran and one.agrees]
         return min(found, key=lambda one: one.median, default=None)
 

@@ -49,13 +49,13 @@ class Bisection:
         size: How many nodes it has.
         others: The other subgraphs at fault, in order.
         nodes: Labels of the nodes of the part, in order.
-        facts: What the part is wrong in, with what was expected, got and allowed.
+        facts: The fault of the part, with the expected, actual and allowed values.
         builds: How many parts were built.
         model: The part as an ``onnx.ModelProto``; None if nothing is wrong.
         inputs: What the reference has at the inputs of the part, by name.
         reproduces: Whether the part is wrong as a model of its own as well.
-        command: The command line that reproduces it; empty if nothing was written, or an input is
-            no tensor, which the command cannot feed.
+        command: The command line that reproduces it. Empty if nothing was written, or if an input
+            is no tensor, which the command cannot feed.
     """
 
     verdict: Verdict
@@ -72,7 +72,7 @@ class Bisection:
 
     @property
     def summary(self) -> str:
-        """What was found, in a few lines for people."""
+        """The finding, in a few lines for people."""
         words = {"nodes": _in_short(self.nodes), "subgraph": self.subgraph}
         lines = [_HEADINGS[self.verdict].format(**words)]
         lines += (f"  {printable(fact)}" for fact in self.facts)
@@ -113,10 +113,10 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
     """Find the smallest part of a model that a backend computes wrongly, or fails on.
 
     The first subgraph that is wrong on the reference's values is cut in halves, each built alone,
-    until one node is left. For n nodes that takes at most ``ceil(log2(n)) + 2`` builds, the last of
-    them of the part as a model of its own. Where that node is right alone, what is wrong only
-    together is searched for, with more builds. Memory: what ``verify`` needs, then the values at
-    the inputs of the subgraph and those that one part needs while it runs.
+    until one node is left. For n nodes that takes at most ``ceil(log2(n)) + 2`` builds, the last as
+    a model of its own. If that node is right alone, more builds search for nodes that are wrong
+    only together. Memory: that of ``verify``, then the values at the inputs of the subgraph, and
+    those of one part while it runs.
 
     Args:
         source: The model, as for ``InferenceSession``.
@@ -174,7 +174,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
 def _symptoms_of(
     tested: BoundModel, trusted: BoundModel, feeds: Mapping[str, Any], tolerance: ToleranceOf | None
 ) -> tuple[Partitioning, dict[str, Symptom], ToleranceOf]:
-    """Return the partitioning, and what is wrong by subgraph that is wrong on right inputs.
+    """Return the partitioning, and the faults by subgraph that is wrong on right inputs.
 
     Where outputs differ and no subgraph is wrong, that is under an empty name.
     """
@@ -208,7 +208,7 @@ def _facts(built: Built | None, tolerance: ToleranceOf) -> tuple[str, ...]:
 
 
 def _bound_alone(found: Bisection, like: BoundModel) -> BoundModel:
-    """Load and bind a part from nothing else than what is written of it."""
+    """Load and bind a part from its files alone."""
     bound = bind(found.model, backend="none")
     return replace(bound, settings=like.settings, extensions=like.extensions)
 

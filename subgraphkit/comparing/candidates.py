@@ -40,7 +40,7 @@ class MeasuredCandidate:
         self._bind_seconds = time.perf_counter() - started
 
     def facts(self) -> dict[str, Any]:
-        """Return what is known before the first run."""
+        """Return the facts before the first run."""
         settings = self._plan.graph.settings
         shortfall = self._plan.partitioning.shortfall()
         declared = declared_tolerances(self._plan.partitioning.backends, settings)
@@ -88,7 +88,7 @@ class MeasuredCandidate:
         return {"seconds": taken, "clocked": whole, "subgraphs": inside}
 
     def memory(self) -> dict[str, Any]:
-        """Return by how much the peak of resident memory is above what was there at first."""
+        """Return the peak of resident memory, less the memory at the start."""
         peak, before = peak_bytes(), self._before
         return {"bytes": None if peak is None or before is None else max(0, peak - before)}
 
@@ -105,15 +105,15 @@ def _plan_job(job: Mapping[str, Any]) -> Plan:
 
 
 _VARIABLES: Final = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "TVM")]
-"""What libraries read to learn how many threads to use, before they start any."""
+"""Variables that tell libraries how many threads to use, before they start any."""
 
 _PATIENCE_AT_THE_END: Final = 10.0
 
 
 class BenchEntry:
-    """A child process that binds a model on a selection of backends, and what is known of it.
+    """A child process that binds a model on a selection of backends, with the facts on it.
 
-    ``selection``: Its backends; None for what is configured.
+    ``selection``: Its backends; None for the configured ones.
     ``schedule``: How many threads libraries are told to use, and how long an answer may take.
     ``failed``: Why it is out, in the words of ``Measured``; empty unless it is.
 
@@ -141,12 +141,12 @@ class BenchEntry:
         return self._selection or str(self.facts.get("selection", self._called))
 
     def bind(self) -> None:
-        """Bind the model, and learn what is known before the first run."""
+        """Bind the model, and learn the facts before the first run."""
         self.ask(MeasuredCandidate, self._job, doing="binding the model")
         self.facts |= self.ask(MeasuredCandidate.facts, doing="binding the model")
 
     def ask(self, function: Callable[..., Any], *plain: Any, doing: str) -> dict[str, Any]:
-        """Call a method of the candidate in its process; return what that returns."""
+        """Call a method of the candidate in its process; return its result."""
         if self.failed:
             return {}
         error: SubgraphkitError

@@ -9,7 +9,7 @@ from subgraphkit.backend.differences import Difference
 from subgraphkit.viewing import Arrow, Box, Drawing, Paged, Section, Table, Text
 
 Outcome = Literal["agrees", "differs", "means nothing"]
-"""What became of a comparison."""
+"""The outcome of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Verification(Paged):
 
     @property
     def outcome(self) -> Outcome:
-        """What became of it: something differs or failed, or agrees, or means nothing.
+        """The outcome: something differs or failed, or all agrees, or it means nothing.
 
         It means nothing if no compared value could have shown a fault. These are the outputs and,
         if compared, the results of subgraphs.
@@ -94,7 +94,7 @@ class Verification(Paged):
 
     @property
     def conclusion(self) -> str:
-        """What became of it, in a sentence."""
+        """The outcome, in a sentence."""
         if self.outcome == "means nothing":
             return "Nothing was verified: that these outputs agree means nothing."
         if self.outcome == "agrees":
@@ -186,7 +186,7 @@ def _row(one: Difference) -> tuple[str | int | float | None, ...]:
 
 
 def _drawing(subgraphs: Sequence[SubgraphFinding]) -> Drawing:
-    """Draw the subgraphs, those at fault marked, and those that a run feeds what is wrong."""
+    """Draw the subgraphs, with marks on those at fault and on those with wrong inputs."""
     makers = {name: at for at, one in enumerate(subgraphs) for name in one.makes}
     sources = [dict.fromkeys(makers[n] for n in one.reads if n in makers) for one in subgraphs]
     spoilt: set[int] = set()

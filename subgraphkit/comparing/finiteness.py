@@ -27,7 +27,7 @@ class NotFinite:
         backend: The selection that ran the model.
         outputs: The outputs of the model that are not finite everywhere.
         node: Label of the first node that makes NaN of inputs without NaN, or infinity of finite
-            ones; empty if none does.
+            ones. Empty if none does.
         subgraph: The subgraph it is in.
         kind: ``NaN`` or ``infinity``; empty if no node makes either.
         reads: What it reads, such as ``x float32[2,3]: -1 .. 2, 1 NaN``: the least and the largest
@@ -45,7 +45,7 @@ class NotFinite:
 
     @property
     def text(self) -> str:
-        """What was found, in a few lines for people."""
+        """The finding, in a few lines for people."""
         if self.node:
             where = f"{self.node} in {self.subgraph}"
             lines = [f"{self.backend}: {where} is the first to make {self.kind}"]
@@ -70,13 +70,13 @@ def find_not_finite(
     """Run a model, every value looked at, and find the first node that makes NaN or infinity.
 
     Inputs and constants may be either. A mask of ``-inf`` is no fault, and NaN that a node makes of
-    it is. Values are looked at in runs of about 1 GiB each. To look at a value keeps a backend from
-    fusing it away, so the run is not quite the one of a session.
+    it is. Values are looked at in runs of about 1 GiB each. A backend cannot fuse a value away that
+    is looked at, so the run differs a little from a session's.
 
     Args:
         source: The model, as for ``InferenceSession``.
         feeds: Arrays by input name.
-        backend: The backends, in order; None for what is configured.
+        backend: The backends, in order; None for the configured ones.
         **settings: What else ``bind`` takes.
 
     Raises:

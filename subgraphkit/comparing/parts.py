@@ -27,19 +27,19 @@ from subgraphkit.partitioning import Partitioning
 from subgraphkit.planning import plan
 
 Symptom = Literal["", "compile", "run", "value"]
-"""What is wrong: nothing, it does not compile, it fails while running, or values differ."""
+"""The fault: none, it does not compile, it fails while running, or values differ."""
 
 Verdict = Literal["nothing", "none alone", "node", "together", "whole", "unsteady"]
-"""What was found: nothing is wrong; outputs are, though every subgraph is right; one node is;
-several nodes are, and fewer of them are not; a subgraph is, and it is not when cut out; or what was
-wrong was right another time."""
+"""The finding. ``nothing`` is wrong, or only outputs, with ``none alone`` of the subgraphs. One
+``node`` is wrong, or several are ``together``. A ``whole`` subgraph is wrong, but not when cut out.
+Or the fault is ``unsteady``: another time it was right."""
 
 _MOST_BUILDS: Final = 200
-"""How many builds are made at most. Rounding that adds up over a thousand nodes has no small part
-that shows it; what was found by then is the answer."""
+"""The most builds. Rounding that adds up over a thousand nodes has no small part that shows it.
+Then the part found so far is the answer."""
 
 _AGAIN: Final = 2
-"""How often what looks wrong only together is built again, to know if it is wrong always."""
+"""How often nodes that look wrong only together are built again, to see if they always are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Built:
     error: str = ""
 
     def shows(self, symptom: Symptom) -> bool:
-        """Say whether this is what is wrong with the whole; a wrong value can make that fail."""
+        """Say whether this is the fault of the whole; a wrong value can make that fail."""
         return self.symptom == symptom or (symptom == "run" and self.symptom == "value")
 
 
@@ -101,7 +101,7 @@ class PartSearch:
         return self._results.get(part)
 
     def search(self, is_still_wrong: Callable[[], bool]) -> Verdict:
-        """Search; ``smallest`` is what was found."""
+        """Search; ``smallest`` is the finding."""
         order, low, high = self._order, 0, len(self._order)
         known = order
         while high - low > 1:
@@ -168,10 +168,10 @@ class PartSearch:
         return self._results[nodes].shows(self._symptom)
 
     def _together(self, row: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the smallest set that is wrong of a row that is.
+        """Return the smallest wrong set of a wrong row.
 
-        The last node that is needed is the end of the shortest beginning that is wrong: nothing
-        after it can hide what is wrong. Of those before it the nearest are preferred.
+        The last node of the set is the end of the shortest wrong beginning: no node after it can
+        hide the fault. Of those before it, the nearest are preferred.
         """
         low, high = 0, len(row)
         while high - low > 1:

@@ -94,7 +94,7 @@ def random_feeds(bound: BoundModel) -> dict[str, Any]:
 def make_feeds(bound: BoundModel, files: Mapping[str, str], seed: int) -> dict[str, Feed]:
     """Read or make up an array for every input.
 
-    A named dimension takes the size it has in a file; see ``samples`` for what is made up.
+    A named dimension takes the size it has in a file; ``samples`` makes up the others.
 
     Args:
         bound: The bound graph.

@@ -43,8 +43,8 @@ def verify(
     Args:
         source: The model, as for ``InferenceSession``.
         feeds: Arrays by input name; None for seeded random ones.
-        backend: The backends under test, in order, as for ``SUBGRAPH_BACKEND``; None for what is
-            configured.
+        backend: The backends under test, in order, as for ``SUBGRAPH_BACKEND``; None for the
+            configured ones.
         reference: The backends that are believed.
         per_subgraph: Whether to find the subgraphs that are at fault. The reference runs once for
             about every GiB of values that cross between subgraphs.
@@ -74,14 +74,14 @@ def bind_both(
 ) -> tuple[BoundModel, BoundModel]:
     """Bind a model for the backends under test and for those that are believed.
 
-    ``inlined``: Whether the reference takes the same branches of Ifs as the backends under test,
-    and so has every value that they have.
+    ``inlined``: Whether the reference takes the same branches of Ifs as the backends under test. It
+    then has all their values.
     """
     # Another backend in its place would hide a fault, and so would a check that ends the run.
     settings |= {"on_run_error": "raise"}
     tested = bind(source, backend=backend, **settings | {"checked": False})
-    # What was computed at bind is under test as well.
-    # Values in a branch that is taken have names in what has it in the place of its If alone.
+    # Values computed at bind are under test as well. Values in a branch have names only in the
+    # graph that has it in place of its If.
     same = tested.inlined if inlined else replace(tested.model, is_edited=True)
     apart = {"fold": False, "on_fallback": "ok", "require": {}}  # no demand is on the reference
     trusted = bind(same, backend=reference, **settings | apart)
@@ -96,7 +96,7 @@ def verify_plan(
     per_subgraph: bool = False,
     tolerance: ToleranceOf | None = None,
 ) -> Verification:
-    """Do as ``verify`` with what is compiled already, and is closed then, and no warning.
+    """Do as ``verify`` with a compiled plan, which it closes, and without warnings.
 
     The reference is a graph that has all values of the one under test.
     """
@@ -176,7 +176,7 @@ def admit_inputs(graph: BoundGraph, feeds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(step: Step, *, expected: Mapping[str, Any], tolerance: ToleranceOf) -> SubgraphFinding:
-    """Run one operator on the reference's values and compare what it returns."""
+    """Run one operator on the reference's values and compare its results."""
     subgraph = step.subgraph
     labels = [node.label for node in subgraph.members] or [""]
     found: list[Difference] = []
