@@ -1,10 +1,10 @@
 """The backend of ``torch.compile`` that is called ``subgraphkit``.
 
 ``torch.compile(module, backend="subgraphkit", options={"backends": "openvino,numpy"})`` hands each
-graph that PyTorch captures to ``torch.onnx``, and the model it makes to a session. What PyTorch
-cannot capture it runs itself, between the graphs. Parameters and buffers become weights of the
-model; the graph is compiled again after they were changed or exchanged. Dimensions that PyTorch
-calls dynamic are left open; if that cannot be, one model is made for each set of sizes.
+graph that PyTorch captures to ``torch.onnx``, and the model it makes to a session. PyTorch itself
+runs the code that it cannot capture, between the graphs. Parameters and buffers become weights of
+the model; the graph is compiled again after they were changed or exchanged. Dimensions that PyTorch
+calls dynamic stay open. If that fails, each set of sizes has its own model.
 
 This module alone imports PyTorch.
 """
@@ -59,10 +59,10 @@ class _Layout:
     """Where the arguments of a graph and its results are.
 
     Attributes:
-        sizes: Places of sizes; each with the tensor, counted among those fed, and the axis that
-            has this size; None if no tensor does.
+        sizes: Places of sizes. Each has the tensor, counted among those fed, and the axis of this
+            size; None if no tensor has it.
         open_axes: For each tensor fed, the axes whose sizes may change.
-        results: For each result, its place among those computed, or what it is.
+        results: For each result, its place among those computed, or its value.
     """
 
     fixed: tuple[int, ...]
@@ -223,7 +223,7 @@ class _Compiled:
         except InputError as error:
             if error.code != "SGK140" or session is not self.sessions.get(None):
                 raise
-            # The exporter has found a size that cannot change, so what was left open is not.
+            # The exporter has found that a size left open cannot change.
             del self.sessions[None]
             found = _run_session(self._session_for(sizes, arguments), feeds)
         results = [_tensor(one) for one in found]
@@ -247,7 +247,7 @@ def _export(
     tensors = tuple(arguments[place].detach() for place in layout.fed)
     shapes = [dict.fromkeys(axes, Dim.AUTO) for axes in layout.open_axes]
     try:
-        # What exporting finds out about sizes is no guard of the graph that is being captured.
+        # Facts on sizes from the export must not become guards of the captured graph.
         with warnings.catch_warnings(), torch.no_grad(), tracing(None):
             warnings.simplefilter("ignore")
             exported = torch.export.export(

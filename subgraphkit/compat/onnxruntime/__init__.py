@@ -2,8 +2,8 @@
 
 ``import subgraphkit.compat.onnxruntime as onnxruntime`` is the one line to change. For a library
 that imports ``onnxruntime`` itself, set ``sys.modules["onnxruntime"]`` to this module before the
-library is imported. ``SUBGRAPH_BACKEND``, or whatever else is configured, wins over the providers
-that a program asks for; see ``providers``. What has no equivalent raises an error with a code.
+library is imported. ``SUBGRAPH_BACKEND``, or another configuration, wins over the providers of a
+program; see ``providers``. A feature without an equivalent raises an error with a code.
 """
 
 import subgraphkit

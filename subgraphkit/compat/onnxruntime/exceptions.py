@@ -13,7 +13,7 @@ class Fail(Exception):  # noqa: N818 (ONNX Runtime's name)
 
 
 class InvalidArgument(Exception):  # noqa: N818 (ONNX Runtime's name)
-    """What was fed, or given as an option, does not fit."""
+    """A feed or an option does not fit."""
 
 
 class NoSuchFile(Exception):  # noqa: N818 (ONNX Runtime's name)
@@ -71,7 +71,7 @@ _NO_MODEL: Final = "SGK202"
 
 @contextmanager
 def their_errors() -> Iterator[None]:
-    """Make an error one of ONNX Runtime's classes as well; it stays what it is."""
+    """Make an error one of ONNX Runtime's classes as well; it keeps its own class."""
     try:
         yield
     except errors.SubgraphkitError as error:

@@ -128,7 +128,7 @@ class SessionOptions:
         return max(0, int(self.intra_op_num_threads)) or None
 
     def options_for(self, backend: str) -> dict[str, Any]:
-        """Return the options of a backend that say the same; what is as by default is left out.
+        """Return the options of a backend that say the same, without those at their defaults.
 
         CallerError (SGK114) if something is asked for that no backend does for us.
         """
@@ -178,7 +178,7 @@ class RunOptions(_RunOptions):
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What a model says of itself."""
+    """The facts in a model on itself."""
 
     producer_name: str
     graph_name: str

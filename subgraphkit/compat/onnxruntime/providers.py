@@ -54,7 +54,7 @@ def asked_for(
 
 
 def selection_of(asked: Asked) -> str | None:
-    """Return the backends for providers; None for what is configured."""
+    """Return the backends for providers; None for the configured ones."""
     if not asked.names or resolve().sources["backend"][0] != "default":
         return None
     usable = _usable()
@@ -68,7 +68,7 @@ def selection_of(asked: Asked) -> str | None:
             text = f"provider {name!r} is left out: {why}"
             hint = f"Available: {', '.join(get_available_providers())}."
             warn_user(CallerError("SGK104" if backend else "SGK102", text, hint=hint))
-    # What others leave, the processor does, as there.
+    # The processor runs the rest, as in ONNX Runtime.
     chosen += [f"{one}?" for one in _ON_THE_HOST if one in usable][:1]
     return ",".join(dict.fromkeys(chosen)) or None
 

@@ -29,8 +29,8 @@ _PROFILE: Final = "Measure with 'subgraphkit bench', or watch runs with an obser
 class InferenceSession:
     """Opens a model and runs it; ONNX Runtime's signatures.
 
-    ``path_or_bytes``: A path or the bytes of a model; whatever else ``subgraphkit.load`` takes will
-    do, and so does the folder of a bundle.
+    ``path_or_bytes``: A path or the bytes of a model, anything else that ``subgraphkit.load``
+    takes, or the folder of a bundle.
 
     Raises:
         SubgraphkitError: As ``subgraphkit.InferenceSession``; each is of the class that ONNX

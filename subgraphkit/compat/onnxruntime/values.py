@@ -104,7 +104,7 @@ class OrtValue:
         return array
 
     def value(self) -> Any:
-        """Return what is wrapped."""
+        """Return the wrapped value."""
         return self._value
 
     def shape(self) -> list[int]:
