@@ -53,7 +53,7 @@ def compile_subgraphs(
 def compile_unproven(
     partitioning: Partitioning, *, progress: Progress | None = None
 ) -> CompiledSubgraphs:
-    """Compile every subgraph on its backend, or restore what it compiled at an earlier bind.
+    """Compile every subgraph on its backend, or restore its engine from an earlier bind.
 
     A backend that raises ``Unsupported`` gets its region partitioned again without the nodes it
     gave back. The other regions and their operators stay as they are. Any other failure is raised,
@@ -61,12 +61,11 @@ def compile_unproven(
     wait in ``cache.proofs`` to be proven and kept.
 
     ``progress``: Told before every subgraph, and by backends meanwhile; stops the work. So does
-    Ctrl-C: whatever library is at work, the caller is free within seconds, and nothing that is half
-    done is kept.
+    Ctrl-C: you are free within seconds, in any library, and nothing half done is kept.
 
     Raises:
         BackendUnavailableError: The partitioning is that of a dry run (SGK104).
-        CompileError: A backend failed to compile what it claimed (SGK130).
+        CompileError: A backend failed to compile a subgraph (SGK130).
         CompileTimeoutError: It took longer than the setting ``timeout_s`` says (SGK135).
         OptionError: A backend found only now that an option does not fit the model.
         UnclaimedNodesError: No backend is left for nodes that were given back (SGK120), or a named
@@ -113,7 +112,7 @@ def _compile_subgraphs(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
     seconds: dict[str, float] = {}
     restored: set[str] = set()
     with _proven(setup, done, proves=proves) as proofs:
-        # What comes of a subgraph given back stands in its place, so all before it is done.
+        # The successors of a subgraph given back take its place, so all before it are done.
         while len(done) < len(current.subgraphs):
             place = len(done)
             subgraph = current.subgraphs[place]
@@ -201,7 +200,7 @@ def _close_misinformed(
 
 
 class Setup(NamedTuple):
-    """What the subgraphs of a partitioning are compiled with, each by who claimed it.
+    """The means to compile the subgraphs of a partitioning.
 
     Attributes:
         partitioning: Who compiles what; what the user demands holds inside of subgraphs as well.

@@ -101,7 +101,7 @@ class Workshop:
         return "; ".join(one.context["problem"] for one in proofs.refused.values())
 
     def rehearse(self, tell: _Tell, backends: Sequence[Mapping[str, Any]]) -> None:
-        """Ask backends what they will be asked, to see whether one takes the process down."""
+        """Ask backends the questions of a partition pass, to see whether one ends the process."""
         progress = _progress(tell)
         # which comes up again, where they are asked in earnest
         with suppress(Exception), _bounded_time(self._graph.settings.limits):
@@ -111,7 +111,7 @@ class Workshop:
             )
 
     def run(self, number: int, given: str) -> str:
-        """Run an operator; see ``SharedArea.store`` for what is given and returned."""
+        """Run an operator; see ``SharedArea.store`` for arguments and result."""
         results = self._operators[number].run(self._inward.restore(given))
         if os.getpid() != self._own:
             os._exit(1)  # a copy that a plugin has made would store over the answer to a later run
@@ -215,7 +215,7 @@ def _on_host(value: Any) -> Any:
 
 
 def _bound_memory(limits: LoadLimits) -> None:
-    """Have memory refused beyond the limit: that which is written to, not what is reserved."""
+    """Have memory refused beyond the limit; only written memory counts, not reserved."""
     if limits.compile_bytes:
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (_at_most(limits.compile_bytes, most), most))

@@ -26,8 +26,8 @@ class IsolatedOperator(SubgraphOperator):
 
     Inputs are copied once into memory that both processes share, and outputs once out of it.
 
-    ``engine``: What it is restored from; None if it is compiled. As an attribute, what became of
-    what was compiled: ``"kept"`` in the cache, ``"unproven"``, or empty if it is not kept.
+    ``engine``: The engine to restore; None to compile one. As an attribute, the state of the new
+    engine: ``"kept"`` in the cache, ``"unproven"``, or empty if it is not kept.
 
     Thread-safety: ``run`` may be called from any thread; the operators of a process run one at a
     time.
@@ -109,7 +109,7 @@ class IsolatedOperator(SubgraphOperator):
     def prove(self, given: Sequence[Any]) -> str:
         """Have the child restore the engine and compare its results on inputs; store it if alike.
 
-        Returned is what differs.
+        It returns the difference.
         """
         process = self._process
         with process.lock, self._explain_end("proving the engine of"):

@@ -33,7 +33,7 @@ _logger = logger_of("compile")
 
 
 def failure(subgraph: Subgraph, error: BaseException) -> CompileError:
-    """Word that a backend failed to compile what it claimed (SGK130)."""
+    """Word that a backend failed to compile a subgraph (SGK130)."""
     members = subgraph.members or tuple(subgraph.graph.nodes[i] for i in subgraph.nodes)
     found = CompileError(
         "SGK130",
@@ -63,7 +63,7 @@ def close_all(operators: Iterable[SubgraphOperator]) -> None:
 def given_back(
     current: Partitioning, place: int, error: Unsupported | CompileError
 ) -> Partitioning:
-    """Return the partitioning without what a backend gives back of the subgraph at a place.
+    """Return the partitioning after a backend gave back nodes of the subgraph at a place.
 
     Raises CompileError (SGK130) if the policy forbids, SelectorContractError (SGK122) for nodes of
     others, UnclaimedNodesError (SGK120) if nobody else takes it.
@@ -158,7 +158,7 @@ def tell_compiled(
 
 
 _LOOK_SECONDS: Final = 0.1
-# What a library that can be stopped, or one that is nearly done, gets to come to its end.
+# How long a library may take to end, after it is stopped or when it is nearly done.
 _PATIENCE_SECONDS: Final = 1.0
 
 _Result = TypeVar("_Result")

@@ -31,7 +31,7 @@ _SEED: Final = 33
 
 
 class ProofStep(NamedTuple):
-    """A subgraph, what was compiled of it, and what is held while that runs."""
+    """A subgraph, its operator, and the lock to hold while that runs."""
 
     subgraph: Subgraph
     operator: SubgraphOperator
@@ -44,7 +44,7 @@ class ProofStep(NamedTuple):
 
 
 Check = Callable[[ProofStep, list[Any], list[Any]], str]
-"""Takes what was compiled, inputs and its answer; says what speaks against the engine."""
+"""Takes the compiled subgraph, inputs and its answer; returns the case against the engine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Unproven:
 
     Attributes:
         keep: Called if nothing speaks against it.
-        release: Called in the end, whatever came of it.
+        release: Called in the end, in any case.
     """
 
     backend: Backend
@@ -65,12 +65,13 @@ class Unproven:
 
 
 class Proofs:
-    """The engines of one bind that wait for their proofs, and what came of the others.
+    """The engines of one bind that wait for their proofs, and the outcomes of the others.
 
     Attributes:
-        compiled: What was compiled so far, in the order of running, what is inside of one included.
+        compiled: The subgraphs compiled so far, in the order of running, with those inside of
+            others.
         waiting: The engines by their keys.
-        refused: What speaks against those that are not kept, by their keys.
+        refused: The case against those that are not kept, by their keys.
         seconds: How long the proofs took, by id of the subgraph.
         told: Names of the backends of which there was a warning, of the first engine refused.
 
@@ -94,7 +95,7 @@ class Proofs:
     ) -> None:
         """Prove engines in one run on made-up inputs, and keep those that come back as they were.
 
-        Whatever goes wrong costs an engine and a warning, never more.
+        A failure costs an engine and a warning, never more.
         ``gives_up``: Whether to give up the engines that the run does not come to.
         """
         if not self.waiting:
@@ -140,7 +141,7 @@ class Proofs:
             self.waiting.popitem()[1].release()
 
     def _made_up(self) -> tuple[dict[str, Any], str]:
-        """Return values of the inputs, or what stands in the way."""
+        """Return values of the inputs, or the reason why there are none."""
         from subgraphkit.binding.samples import samples  # noqa: PLC0415 (few binds compile engines)
 
         try:

@@ -1,4 +1,4 @@
-"""The engine cache of one bind: look first, compile on a miss, and keep what was compiled.
+"""The engine cache of one bind: look first, compile on a miss, and keep the engine.
 
 Whatever goes wrong here, the subgraph is compiled as without a cache. A bad disk, another user's
 folder, a damaged entry or a failed restoring costs time and a line in the log. It never changes the
@@ -66,7 +66,7 @@ class EngineCache:
         self._held: set[str] = set()
 
     def apart(self) -> "EngineCache":
-        """Return the same cache for the regions of a subgraph; what it keeps is listed apart."""
+        """Return the same cache for the regions of a subgraph; it lists its engines apart."""
         inner = copy.copy(self)
         inner.kept = set()
         return inner
@@ -76,7 +76,7 @@ class EngineCache:
     ) -> tuple[SubgraphOperator, bool]:
         """Restore the operator of a subgraph, or compile it and keep its engine; say which it was.
 
-        What ``compile_`` raises is raised, and nothing else. ``context`` is for restoring it.
+        It raises errors of ``compile_``, and no others. ``context`` is for restoring it.
         """
         store = self._open_store()
         key = self._key(subgraph, claim) if store is not None else None
@@ -150,7 +150,7 @@ class EngineCache:
         started = time.perf_counter()
         operator = compile_()
         seconds = time.perf_counter() - started
-        # What another backend made, this one could not restore.
+        # This backend could not restore another's engine.
         if not self._is_writable or maker_of(operator):
             return operator, None, seconds
         try:

@@ -33,9 +33,9 @@ _NOT_THE_PLUGINS: Final = frozenset({"abc", "builtins", "subgraphkit", "typing"}
 def describe_implementation(backend: Backend, parts: Iterable[object]) -> dict[str, str] | None:
     """Tell which code compiles for a backend.
 
-    It is the distribution with its version (empty if there is none) and the digest of the sources;
-    None if neither is known, so that nothing tells one state of the code from another. NoKeyError:
-    a source has changed since it was loaded, so the code that runs is not known.
+    It is the distribution with its version (empty if there is none) and the digest of the sources.
+    It is None if neither is known: nothing then tells one state of the code from another.
+    NoKeyError: a source has changed since it was loaded, so the code that runs is not known.
     """
     loaded = _loaded_at((backend, *parts))
     tops = sorted(loaded)
@@ -63,7 +63,7 @@ def name_implementation(backend: Backend, parts: Iterable[object]) -> str:
 
 
 def _providers(backend: Backend) -> list[tuple[str, str]]:
-    """Return top modules with the distributions that bring them, of what is called like it."""
+    """Return the top modules of backends of its name, with their distributions."""
     return [
         (record.entry_point.partition(":")[0].partition(".")[0], record.provider)
         for record in CATALOGUE.find(backend.name)
@@ -99,7 +99,7 @@ def _source_digest(top: str, loaded: float) -> str:
 
 
 def _is_changed(top: str, loaded: float) -> bool:
-    """Say whether a file that was loaded is newer than that; what is not loaded does not count."""
+    """Say whether a loaded file is newer than that; others do not count."""
     modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == top]
     files = [getattr(module, "__file__", None) for module in modules]
     return any(Path(file).stat().st_mtime > loaded for file in files if file)

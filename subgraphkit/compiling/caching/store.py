@@ -30,7 +30,7 @@ from subgraphkit.storing.kept_files import signing_key
 
 
 class DamagedError(Exception):
-    """An entry is not what was stored; the text says in what."""
+    """An entry differs from the stored one; the text says in what."""
 
 
 class About(Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,7 +118,7 @@ class StoredEngine(NamedTuple):
     Attributes:
         last_used: When it was stored or last used, in seconds since 1970.
         description: What is known of it, or None if it is damaged.
-        problem: In what it is damaged; empty if it is not, as far as was looked.
+        problem: Its damage; empty if none was found so far.
     """
 
     digest: str
@@ -155,7 +155,7 @@ class EngineStore:
         """Return an engine, or None if there is none under this key; it then counts as used.
 
         Raises:
-            DamagedError: What is there is not what was stored.
+            DamagedError: The entry differs from the stored one.
             CacheError: Others could have written it (SGK150).
             OSError: It cannot be read.
         """
@@ -204,9 +204,9 @@ class EngineStore:
                 raise messages.unusable(path, "remove", error) from error
 
     def shrink(self, limit: int, keep: str) -> int:
-        """Remove the engines least recently used until what is left fits, and what is left over.
+        """Remove leftovers, and the least recently used engines until the rest fits.
 
-        Sizes and times are looked at, and no file is read. Returned are the bytes that still fit.
+        Sizes and times are looked at, and no file is read. This returns the bytes that still fit.
         """
         found = self.remove_left_overs()
         sizes: dict[str, int] = {}
