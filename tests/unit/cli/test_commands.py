@@ -60,7 +60,7 @@ def test_what_is_built_is_found_by_the_next_bind(cli, backend):
 
 def test_the_engine_itself_can_be_written(cli, backend, monkeypatch):
     monkeypatch.setenv("SUBGRAPH_CACHE", "off")
-    monkeypatch.setattr("tests.storing.compiled", lambda subgraph: Bare())
+    monkeypatch.setattr("tests.storing.compiled", lambda *_: Bare())
     data = data_of(cli, "build", *WORDS, "--backend", "stores", "--engine", "model.engine")
     assert data["engine_file"] == "model.engine"
     assert Path("model.engine").read_bytes() == b"engine"
