@@ -9,14 +9,14 @@ from typing import Final
 from subgraphkit.errors import InvalidModelError, SubgraphkitError, describe_exception
 
 PLUGIN_MARK: Final = "raised by "
-"""What a note begins with on an exception of a plugin that passes as it is."""
+"""The beginning of the note on a plugin's exception that passes unchanged."""
 
 
 def is_to_pass(error: BaseException) -> bool:
-    """Say whether an exception is the program's own, whatever code of a plugin it went through.
+    """Say whether an exception is the program's own, even if it went through a plugin.
 
     That is Ctrl-C, and all that a handler of a signal raises, such as ``SystemExit`` to end a
-    server. What a plugin raises of the kind is a failure of the plugin.
+    server. Such an exception from a plugin is a failure of the plugin.
     """
     if isinstance(error, Exception):
         return False
@@ -29,7 +29,7 @@ def is_to_pass(error: BaseException) -> bool:
 
 
 def pass_on(error: BaseException) -> None:
-    """Raise what is the program's own: an exception, or one that it was raised on the way out of.
+    """Raise the program's own exception: this one, or one in its context.
 
     Ctrl-C may interrupt the taking or release of a lock. The cleanup then fails, because only half
     was done.
@@ -55,7 +55,7 @@ def pass_on(error: BaseException) -> None:
 def walking(
     step: str, model: str, own: Callable[[Exception], bool] = lambda _: False
 ) -> Iterator[None]:
-    """Give what a step of the road did not foresee a code (SGK219), with the cause.
+    """Give an unforeseen error of a step of the road a code (SGK219), with the cause.
 
     Errors with a code pass, and so do warnings that are errors. So does a plugin's error if the
     user wants to see it unchanged.
