@@ -41,8 +41,8 @@ class ResolvedConfig:
         backends: The backends to use, in the order of claiming; empty for ``none``.
         strict: Whether every node must be claimed by one of them.
         on_missing: What to do if one of them cannot be used.
-        fallback: Name of the backend that runs what nobody claimed, or ``"none"``; ``"auto"`` if
-            it is to be found and numpy is not installed.
+        fallback: Name of the backend that runs unclaimed nodes, or ``"none"``. It is ``"auto"`` if
+            none was given and numpy is not installed.
         on_fallback: The reaction if a named backend gets little or was left out, or work goes to a
             fallback that you did not name.
         require: By backend, the least share of a model's work that it must take, 0 to 1.
@@ -74,8 +74,8 @@ class ResolvedConfig:
         progress: How a session that opens shows how far it is.
         data_roots: Folders in or below which a model may have external data, beside its own.
         model_root: The folder in which the models of specs are looked for; None if nobody said.
-        trusted_folders: Folders in or below which a file may name code and widen what is trusted.
-        trust_specs: Whether specs that came as JSON may name code and widen what is trusted.
+        trusted_folders: Folders in or below which a file may name code and widen trust.
+        trust_specs: Whether specs that came as JSON may name code and widen trust.
         verbose: How much to log to standard error: 1 warnings, 2 what happens as well, 3
             everything.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
@@ -159,7 +159,7 @@ class ResolvedConfig:
         """Return the settings with other backends; the options chosen with them win."""
         options: dict[str, Mapping[str, tuple[Any, str, str]]] = dict(self.option_sources)
         if self.unvouched is not None and self.sources["backend"][0] == "file":
-            layer = "file"  # what that file refers to is as trusted as the file
+            layer = "file"  # files that it refers to are as trusted as itself
         for one in choices:
             given = {key: (value, layer, one.origin) for key, value in one.options.items()}
             everywhere = self.option_sources.get(one.backend, {}) if one.backend != one.name else {}
@@ -244,7 +244,7 @@ def _merge(layers: list[Layer]) -> ResolvedConfig:
         values[name] = said[0].values[name].value
         sources[name] = said[0].name, said[0].values[name].location
         if setting.union:
-            said = said[:-1] or said  # the default adds nothing to what was said
+            said = said[:-1] or said  # the default adds nothing to given values
             values[name] = frozenset().union(*(layer.values[name].value for layer in said))
             locations = [layer.values[name].location for layer in said]
             sources[name] = said[0].name, "; ".join(locations)
@@ -270,7 +270,7 @@ def _merge_options(layers: list[Layer]) -> Mapping[str, Mapping[str, tuple[Any, 
         for backend, entries in layer.options.items():
             for name, (key, entry) in product(names.get(backend, [backend]), entries.items()):
                 merged.setdefault(name, {})[key] = entry.value, layer.name, entry.location
-        # what is written into the selection is more particular than what lies beside it
+        # options in the selection are more particular than those beside it
         if layer is selecting:
             for choice in layer.values["backend"].value:
                 for key, value in choice.options.items():
@@ -281,7 +281,7 @@ def _merge_options(layers: list[Layer]) -> Mapping[str, Mapping[str, tuple[Any, 
 class ConfigUndo(ExitStack):
     """Undoes one ``config.set``: call it, or use it as a context manager.
 
-    Others that are established meanwhile stay, in whatever order they are taken back.
+    Others that are set meanwhile stay, in any order of undoing.
     """
 
     def __call__(self) -> None:

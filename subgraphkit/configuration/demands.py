@@ -43,7 +43,7 @@ def pins(value: object) -> tuple[Pin, ...]:
 
 
 def _pairs(value: object) -> Iterable[tuple[object, object]]:
-    """Read ``name=value, ...``, or a mapping; ValueError for what is neither."""
+    """Read ``name=value, ...``, or a mapping; ValueError for other things."""
     if isinstance(value, Mapping):
         return value.items()
     return [item.rpartition("=")[::2] for item in read_list(value)]
@@ -86,7 +86,7 @@ def backend_name(value: object) -> str:
 def limits(value: object) -> LoadLimits:
     """Read ``unlimited``, ``default``, ``max_nodes=1000, max_value_bytes=2GiB``, or a mapping.
 
-    What is not named has its default; ValueError for anything else.
+    Others have their defaults; ValueError for anything else.
     """
     if isinstance(value, LoadLimits):
         return value

@@ -209,5 +209,5 @@ def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | 
 
 
 def untrusted_setting(location: str, folder: Path) -> ConfigError:
-    """Word that a file that nobody vouches for says what it may not (SGK126)."""
+    """Word that a file that nobody vouches for has a forbidden setting (SGK126)."""
     return messages.untrusted_file(location, str(folder), str(user_file(os.environ)))

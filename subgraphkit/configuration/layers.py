@@ -125,10 +125,10 @@ def processor_name() -> str:
 
 
 def thread_limit(environ: Mapping[str, str]) -> tuple[int | None, str]:
-    """Return how many threads are worth starting here, and what says so.
+    """Return how many threads are worth starting here, and the source of that number.
 
-    It is the smallest of the CPUs this process may run on, the CPUs its control group grants,
-    rounded up, and ``OMP_NUM_THREADS``; None if none of them is less than the machine has.
+    It is the smallest of three numbers: the CPUs this process may run on, those its control group
+    grants, rounded up, and ``OMP_NUM_THREADS``. It is None if none is less than the machine's.
     """
     machine = os.cpu_count() or 1
     limits = [(machine, "the default")]
@@ -169,7 +169,7 @@ def _ratio(words: list[str]) -> Iterator[float]:
 
 
 def _text(path: str) -> str:
-    # At every bind: a stream and its decoder cost more than what is read.
+    # At every bind: a stream and its decoder cost more than the few bytes.
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:

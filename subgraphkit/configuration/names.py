@@ -1,8 +1,8 @@
 """The names of backends: published, installed, registered by a call, or of ONNX Runtime.
 
-Nothing is imported. Of a published backend only the name and the line that installs it are known
-here; all else is in its manifest. Nothing is listed before it is published: a line that installs a
-name nobody owns invites whoever takes it.
+Nothing is imported. This has only the names of published backends and the lines that install them.
+All else is in their manifests. A backend is listed once it is published: a line that installs a
+free name invites somebody to take it.
 
 Source: fsspec's table of known implementations.
 """
@@ -72,10 +72,10 @@ def ships_with_us(name: str, distribution: str) -> bool:
 
 
 class _Installed(NamedTuple):
-    """What the metadata of installed distributions says about plugins.
+    """The plugins in the metadata of installed distributions.
 
     Attributes:
-        unreadable: What is wrong with distributions whose metadata cannot be read.
+        unreadable: The errors of distributions whose metadata cannot be read.
     """
 
     by_group: Mapping[str, tuple[EntryPoint, ...]]
@@ -100,7 +100,7 @@ class BackendNames:
         return self._read().by_group[group]
 
     def unreadable(self) -> tuple[ConfigError, ...]:
-        """Return what is wrong with distributions that are left out, an error each (SGK128)."""
+        """Return an error for each distribution that is left out (SGK128)."""
         return self._read().unreadable
 
     def _read(self) -> _Installed:
@@ -145,7 +145,7 @@ def _read_metadata() -> _Installed:
         folder = getattr(one, "_path", None)  # nothing public says where metadata is
         try:
             name = plain_name(_stem(folder.name) if folder is not None else one.name)
-            # as for importlib.metadata, what is found first hides what has the same name
+            # as in importlib.metadata, the first of one name hides the others
             if name not in seen:
                 seen.add(name)
                 for entry_point in _plugins_of(one, folder):
@@ -179,7 +179,7 @@ def _told_in(folder: Path) -> str | None:
     """Read the entry points in a folder of metadata, with few words to the system.
 
     Hundreds of distributions may be installed, and this is part of every command and session.
-    ValueError is for what would be read for ever, PermissionError for what may not be read.
+    ValueError is for a file without an end, PermissionError for one that may not be read.
     """
     place = f"{folder}{os.sep}{_ENTRY_POINTS}"
     try:

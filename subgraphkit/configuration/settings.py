@@ -95,13 +95,13 @@ class Setting(NamedTuple):
 
     Attributes:
         name: Its name in Python and in files.
-        read: Turns what was given into the typed value, or raises ``ValueError`` whose text
+        read: Turns the given value into the typed one. Or it raises ``ValueError``, whose text
             completes "is not ...".
         default: The value if nobody gives one.
         help: One sentence for people.
         union: Whether values of several layers add up instead of replacing each other.
-        widens: Says of a value, and of the one that would hold without it, whether it widens what
-            is trusted. A file that nobody vouches for must not; see ``trust``.
+        widens: Says whether a value widens trust, against the one that would hold without it. A
+            file that nobody vouches for must not; see ``trust``.
     """
 
     name: str
