@@ -30,7 +30,7 @@ __all__ = [
 ]  # fmt: skip
 
 Fault = Literal["caller", "model", "backend", "machine"]
-"""Who is at fault: whoever called, the model, the software that computes, or the machine."""
+"""Who is at fault: the caller, the model, the software that computes, or the machine."""
 
 _OF_THE_MACHINE: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
@@ -58,11 +58,11 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def fault_of(error: BaseException, *, running: bool = False) -> Fault | None:
-    """Return who is at fault for an exception of whatever kind, if it says so.
+    """Return who is at fault for an exception of any kind, if it says so.
 
     Args:
-        error: The exception; whoever raises one may say so by an attribute ``fault``.
-        running: Whether it was raised by what computes values that a caller fed.
+        error: The exception; it may say so by an attribute ``fault``.
+        running: Whether it was raised by a computation on feeds.
     """
     if isinstance(error, SubgraphkitError):
         said: Fault | None = getattr(error, "_fault", None)
@@ -88,15 +88,15 @@ class SubgraphkitWarning(Travelling, UserWarning):
 class SubgraphkitError(Travelling, Exception):
     """Base class of every error that subgraphkit raises on purpose.
 
-    Pickled, copied or sent by whatever engine, it arrives with its class, code, message, hint and
-    attributes. ``context`` is reduced to numbers, text, None, tuples and dicts of these; what led
-    to the error is in a note (``__notes__``). Of a class that cannot be imported there the nearest
-    public base arrives; no code travels.
+    Pickled, copied or sent by another engine, it arrives with its class, code, message, hint and
+    attributes. ``context`` is reduced to numbers, text, None, tuples and dicts of these; its causes
+    are in a note (``__notes__``). If its class cannot be imported there, the nearest public base
+    arrives; no code travels.
 
     Attributes:
         code: Stable identifier, a key of ``CODES``.
         message: What failed, what was expected, what was found; no trailing full stop. It is
-            printable, whatever the names in it.
+            printable, with any names in it.
         hint: What to do about it; one line per remedy, or an empty string.
         context: Facts for programs (names, indices); keys depend on the code.
     """
@@ -129,7 +129,7 @@ class SubgraphkitError(Travelling, Exception):
         or later the same may succeed. ``"backend"``: the software that computes, which is a backend
         or, for an ``InternalError``, subgraphkit.
 
-        It is what was said by setting it, else by the code, else by a cause, else by the class.
+        It is the value set here, else that of the code, else of a cause, else of the class.
         """
         usual = self.usual_fault
         for at in causes_of(self):
