@@ -39,7 +39,7 @@ State = Literal[
     "blocked",
     "missing",
 ]
-"""What is known about a backend, from "found" to "ready", and the ways in which it can fail."""
+"""The state of a backend, from "found" to "ready", and the ways in which it can fail."""
 
 IN_PROCESS: Final = "(this process)"
 """Stands for the distribution of a backend that was registered by a call."""
@@ -109,7 +109,7 @@ class Catalogue:
         return sorted(found, key=key_of)
 
     def _of_name(self, name: str) -> list[BackendRecord]:
-        """List what bears a name; what is installed under other names is not read for it."""
+        """List the backends of a name, without reading those of other names."""
         if name in self._registered:
             records = [self._registered[name]]
         else:
@@ -159,7 +159,7 @@ def _discover(name: str) -> list[BackendRecord]:
 
 
 def _settle(record: BackendRecord, rivals: list[BackendRecord]) -> BackendRecord:
-    """Mark a record as one of several; a failure of its own is told first when it is asked for."""
+    """Mark a record as one of several; its own failure comes before that."""
     ours = next((one for one in rivals if one.ships_with_us), None)
     if len(rivals) == 1 or record.state != "registered" or record is ours:
         return record
@@ -198,7 +198,7 @@ def _record(entry_point: EntryPoint) -> BackendRecord:
 
 
 def list_backends(*, all: bool = False) -> list[BackendRecord]:  # noqa: A002 (reads best)
-    """List backends by name, with what is known of each; no plugin is imported.
+    """List backends by name, with the facts on each; no plugin is imported.
 
     A state beyond ``registered`` comes from metadata (``conflict``, ``incompatible``, ``broken``
     manifest) or from the configuration (``blocked``). It may also come from a requirement that is
@@ -256,7 +256,7 @@ def _missing(name: str) -> BackendRecord:
 
 
 def missing_requirements(requires: Iterable[Requirement], *, libraries: bool) -> list[str]:
-    """Name what is missing, each with what to do about it."""
+    """Name missing things, each with its remedy."""
     problems = []
     for requirement in requires:
         problem = _module_problem(requirement) if requirement.module else ""
@@ -288,7 +288,7 @@ def version_of(distribution: str) -> str:
     """Return the version of a distribution; empty if it is not installed, or cannot be read."""
     try:
         return importlib.metadata.version(distribution)
-    except Exception:  # noqa: BLE001 (whatever is wrong with its metadata)
+    except Exception:  # noqa: BLE001 (any fault of its metadata)
         return ""
 
 

@@ -40,16 +40,15 @@ class ChildProbe:
     """The result of probing a backend in a child process, and perhaps of trying it.
 
     Attributes:
-        state: ``ok``; ``unavailable`` if it cannot run here; ``error`` if it could not be found,
-            loaded or probed; ``crash`` if it took the process down; ``hang`` if it did not return;
-            ``unstarted`` if the process came to an end before it turned to the backend; and those
-            of a trial that was made.
-        text: What happened, as the user would be told; nothing if ``ok``.
+        state: ``ok``. ``unavailable``: it cannot run here. ``error``: it could not be found, loaded
+            or probed. ``crash``: it ended the process. ``hang``: it did not return. ``unstarted``:
+            the process ended before it. ``idle``, ``wrong``: see ``trial``.
+        text: The event, in words for the user; nothing if ``ok``.
         problems: Why it only builds, if it does.
         seconds: How long it took, the start of the process included.
-        trace: The end of the traceback of the plugin's own exception, or of what it printed before
-            it took the process down.
-        operators: What it was tried on, if it was.
+        trace: The end of the traceback of the plugin's own exception, or of its output before it
+            ended the process.
+        operators: The operators that it was tried on, if it was.
     """
 
     name: str
@@ -94,9 +93,9 @@ def ask_child(
     """Have a function look at a plugin in a child process, where it may crash or never return.
 
     ``timeout``: How long it may keep silent.
-    ``function``: It is given what sends the name first, then what the plugin is tried on, and
-    nothing once it was tried; the name; and ``plain``. It returns fields of the result.
-    ``variables``: What is set in the child's environment.
+    ``function``: It gets a function, the name, and ``plain``, and returns fields of the result. The
+    function sends the name first, then the operators under trial, and nothing once they are done.
+    ``variables``: The variables to set in the child's environment.
     """
     if not sys.executable:
         problem = "this process does not know its Python interpreter"
@@ -197,7 +196,7 @@ def _facts(choice: BackendChoice, *, deep: bool) -> dict[str, Any]:
     requires = record.manifest.requires if record.manifest is not None else ()
     missing = missing_requirements(requires, libraries=True)
     try:
-        # errors are not raised as they are, whatever the setting: this is where they are explained
+        # errors are never raised directly, with any setting: this is where they are explained
         schema = tuple(load_record(record).options)
         found = probe_record(record, deep=deep)
         validate_options(record.name, schema, resolved.options_for(record.name, schema))
@@ -233,9 +232,9 @@ class Harm(NamedTuple):
 def harm_of(
     plugin: EntryPoint, distribution: str, version: str, resolved: ResolvedConfig | None
 ) -> Harm | None:
-    """Find out whether a plugin can be imported without harm to the process; the first time, try.
+    """Return the harm that a plugin does to a process that imports it; the first time, try.
 
-    It is None if a process comes back, whether the plugin can be used or not, or none can start.
+    It is None if the process survives, with a usable plugin or not, or if none can start.
 
     ``resolved``: Says where answers are kept; None if in memory alone.
 

@@ -92,7 +92,7 @@ def _wrong(extension: str, node: Node, problem: str) -> BackendError:
 
 
 def _problem_of(answer: object, declared: Sequence[ValueType | None]) -> str:
-    """Say what is wrong with an answer of ``subgraphkit_types``; empty if nothing is."""
+    """Return the fault of an answer of ``subgraphkit_types``; empty if it has none."""
     if not isinstance(answer, list | tuple) or len(answer) != len(declared):
         return f"returned {answer!r:.200}, expected {len(declared)} types or None"
     for type_, other in zip(answer, declared, strict=True):
@@ -170,7 +170,7 @@ class ExtensionManager:
             try:
                 found = caller(**arguments)
                 results += [list(one) if isinstance(one, Iterator) else one for one in found]
-            except BaseException as error:  # noqa: BLE001 (what is not ours is passed on)
+            except BaseException as error:  # noqa: BLE001 (others' errors are passed on)
                 pass_on(error)
                 self._switch_off(source, hook_name, error)
         return results

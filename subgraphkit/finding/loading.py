@@ -1,10 +1,10 @@
 """Turn an entry point into a factory of backends, and survive every fault of the plugin.
 
-A plugin's import may raise, exit, or hand over something that is no backend. Each of these becomes
-a coded error that names the distribution and the entry point, with the plugin's own exception as
-its cause; ``KeyboardInterrupt`` alone passes. An import that does not return cannot be stopped from
-inside the process; see ``child_probe``. Properties may be added to a backend from
-outside, before it is loaded.
+A plugin's import may raise, exit, or return something that is no backend. Each of these becomes a
+coded error that names the distribution and the entry point. Its cause is the plugin's own
+exception. ``KeyboardInterrupt`` alone passes. An import that does not return cannot be stopped from
+inside the process; see ``child_probe``. Properties may be added to a backend from outside, before
+it is loaded.
 """
 
 import threading
@@ -83,13 +83,13 @@ class HookFactory:
         return type(self()).planner(options)
 
     def conformance(self, suite: "contract.Conformance") -> None:
-        """Declare to the conformance kit what is known not to work."""
+        """Declare known failures to the conformance kit."""
         type(self()).conformance(suite)
         self._hooks.hook.subgraphkit_conformance(suite=suite)
 
 
 BackendFactory = type[Backend] | HookFactory
-"""What builds instances of a backend and knows its name, options and how to probe."""
+"""It builds instances of a backend, probes it, and knows its name and options."""
 
 
 def _check_hooks(manager: Any, record: BackendRecord, namespace: object) -> None:
@@ -116,10 +116,10 @@ def _label_of(record: BackendRecord) -> str:
 
 
 def load(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory:
-    """Import a backend and check what it is.
+    """Import a backend and check its kind.
 
-    Raised are BackendLoadError for an import that failed (SGK103), no backend or another name
-    (SGK115) or a misspelt hook (SGK191), and BackendIncompatibleError (SGK105).
+    This raises BackendLoadError for a failed import (SGK103), for no backend or another name
+    (SGK115), and for a misspelt hook (SGK191). It raises BackendIncompatibleError (SGK105) as well.
     """
     entry_point = EntryPoint(record.name, record.entry_point, BACKENDS_GROUP)
     found = _run_plugin(entry_point.load, record, raise_errors=raise_errors, passing=())
@@ -127,7 +127,7 @@ def load(record: BackendRecord, *, raise_errors: bool = False) -> BackendFactory
 
 
 def adopt(record: BackendRecord, found: object, *, raise_errors: bool = False) -> BackendFactory:
-    """Refuse what is no backend of the record's name (as ``load``) and API (SGK105)."""
+    """Refuse all but a backend of the record's name (as ``load``) and API (SGK105)."""
     factory: BackendFactory
     if isinstance(found, type) and issubclass(found, Backend):
         factory = found
@@ -181,8 +181,8 @@ def build(
 ) -> Backend | None:
     """Build an instance with validated options, which it gets as attributes.
 
-    ``to_plan``: Whether it is one that claims here although it cannot run; None if the backend has
-    no claims without what is missing.
+    ``to_plan``: Whether to build one that claims here although it cannot run. It is then None if
+    the backend cannot claim without the missing part.
     """
     values = (option_class_of(factory) if isinstance(factory, type) else PlainOptions)(**options)
     make: Callable[[Any], Any] = factory.planner if to_plan else factory

@@ -133,7 +133,7 @@ def unused_options(
 
 
 def bad_registration(backend: str, problem: str) -> errors.BackendLoadError:
-    """SGK115: what was registered, or the name it was registered under, cannot be taken."""
+    """SGK115: a registered object, or its name, cannot be taken."""
     return errors.BackendLoadError(
         "SGK115", f"cannot register backend {backend!r}: {problem}", backend=backend
     )

@@ -52,15 +52,14 @@ def open_in_turn(
 ) -> Iterator[list[Backend]]:
     """Build the backends a bind has selected, those that ``auto`` stands for one at a time.
 
-    Yielded are all that are open so far, again after each. A caller that has enough stops, so that
-    no library is imported for nodes that are taken. Raised are the errors of ``find_record``,
-    ``probe_record`` and, even of an optional backend, ``validate_options``. Users are warned of a
-    backend left out because of ``on_missing="warn"``, of a broken one left out of ``auto``, and of
-    options nobody takes (SGK113).
+    This yields all open ones, again after each. A caller that has enough stops, so that no library
+    is imported in vain. It raises the errors of ``find_record`` and ``probe_record``. It raises
+    those of ``validate_options`` even for an optional backend. You are warned of a backend left out
+    because of ``on_missing="warn"``, of a broken one left out of ``auto``, and of options nobody
+    takes (SGK113).
 
-    ``dry_run``: Whether a backend that would raise because it cannot run here is opened all the
-    same, to plan, if it can do that much; ``lack_of`` says what it lacks. What would be left out is
-    left out.
+    ``dry_run``: Whether to open a backend only to plan, if it would raise because it cannot run
+    here. ``lack_of`` says what it lacks. Backends that would be left out are left out.
 
     Thread-safety: may be called from any thread.
     """
@@ -137,7 +136,7 @@ def open_fallback(resolved: ResolvedConfig) -> Backend | None:
     """Build the backend that runs the unclaimed nodes, which is never left out silently.
 
     It is None if the configuration says ``fallback="none"``, or ``"auto"`` where numpy is not
-    installed. What is raised is as for ``open_backends``.
+    installed. It raises as ``open_backends``.
     """
     if resolved.fallback in (AUTO, NONE):
         return None
@@ -212,9 +211,9 @@ def _build_one(
 def _planner(
     choice: BackendChoice, resolved: ResolvedConfig, error: SubgraphkitError
 ) -> Backend | None:
-    """Build what claims in the place of a backend that lacks something here; None if nothing can.
+    """Build an instance that only claims, if the backend lacks something here; None if it cannot.
 
-    An instance that was given stays what it is: its options are not those of the bind.
+    A given instance stays as it is: its options are not those of the bind.
     """
     if not isinstance(error, BackendUnavailableError) or error.code != "SGK104":
         return None

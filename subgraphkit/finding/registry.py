@@ -40,7 +40,7 @@ _Registered = TypeVar("_Registered")
 
 @dataclass(slots=True)
 class _Slot:
-    """What became of one backend, and the lock under which it is loaded."""
+    """The state of one backend, and the lock under which it is loaded."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     factory: BackendFactory | None = None
@@ -53,7 +53,7 @@ _SLOTS: Final[dict[tuple[str, str], _Slot]] = {}
 
 
 def refresh_backends() -> None:
-    """Forget what was found and what failed, so that both are tried again when next needed.
+    """Forget findings and failures, so that both are tried again when next needed.
 
     Backends and properties registered by calls stay. A module that was imported stays imported;
     Python cannot take that back.
@@ -113,7 +113,7 @@ def unregister_backend(name: str) -> None:
 def registered(
     backend: _Registered, name: str | None = None, *, replace: bool = False
 ) -> Iterator[_Registered]:
-    """Register a backend for a ``with`` block, in all threads; restore what was there before."""
+    """Register a backend for a ``with`` block, in all threads; restore its predecessor."""
     record, _ = _adopt(backend, name)
     former = next((one for one in CATALOGUE.find(record.name, IN_PROCESS)), None)
     before = _SLOTS[key_of(former)].factory if former is not None else None
@@ -180,8 +180,8 @@ def get_backend(name: str) -> BackendFactory:
 def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecord:
     """Find the one record a choice means.
 
-    Raised are BackendNotFoundError (SGK101, SGK102), BackendUnavailableError if it is blocked
-    (SGK117), and BackendConflictError if there are several, and none ships with us (SGK106).
+    This raises BackendNotFoundError (SGK101, SGK102), or BackendUnavailableError if it is blocked
+    (SGK117). If there are several, and none ships with us, it raises BackendConflictError (SGK106).
     """
     name = choice.backend
     if name in resolved.block:
@@ -203,9 +203,9 @@ def find_record(choice: BackendChoice, resolved: ResolvedConfig) -> BackendRecor
 
 
 def forbid(name: str, error: BackendError) -> None:
-    """Have an error raised for every backend of a name from now on, whatever became of it so far.
+    """Raise an error for every backend of a name from now on, whatever its state.
 
-    For a forked child: nothing that another thread of the parent may have held is waited for.
+    For a forked child: it waits for no lock that another thread of the parent may have held.
     """
     for record in CATALOGUE.find(name):
         _SLOTS[key_of(record)] = _Slot(error=error)
