@@ -1,9 +1,9 @@
-"""Bounds of the whole numbers in a graph: between which two every element of a value lies.
+"""Bounds of the whole numbers in a graph: every element of a value lies between its two.
 
-Libraries that keep fewer bits than ONNX gives a type may take what provably fits. Shapes, indices
-and masks do: a dimension is not negative and no larger than memory, and what is computed from
-bounded numbers is bounded. One pass over the nodes, in order; nothing is run, and of constants no
-more than a few thousand elements are read.
+Libraries that keep fewer bits than ONNX may take values that provably fit. Shapes, indices and
+masks do. A dimension is not negative and no larger than memory, and results from bounded numbers
+are bounded. One pass goes over the nodes in order and runs nothing. Of a constant, it reads no more
+than a few thousand elements.
 
 Source: interval arithmetic; operators as the ONNX specification defines them.
 """
@@ -27,7 +27,7 @@ Bounds = tuple[int, int]
 # The largest dimension of a tensor that libraries with 32-bit sizes hold at all.
 _LONGEST: Final = 2**31 - 1
 
-# Elements of a constant that are looked at; of a larger one its type is all that is known.
+# Elements of a constant that are read; a larger one has the bounds of its type.
 _READ: Final = 1 << 16
 
 _BOOLEAN: Final = (0, 1)
@@ -41,12 +41,12 @@ def integer_bounds(
 
     Args:
         graph: The graph.
-        given: What is known of inputs, or will be checked before every run.
+        given: Bounds of inputs that are known, or will be checked before every run.
         longest: The largest size of a dimension that is not known.
 
     Returns:
-        Bounds by name, of constants only where they are read or are outputs; those of its type
-        where nothing better is known.
+        Bounds by name; those of the type if nothing better is known. Constants are there only if
+        they are read or are outputs.
     """
     return _Pass(graph, given, longest).found
 
@@ -84,7 +84,7 @@ class _Pass:
             if limits is None:
                 continue
             made = rule(self, node, place) if rule is not None else None
-            # What leaves the range of the type wraps around, to anywhere in it.
+            # Numbers outside the range of the type wrap around, to anywhere in it.
             fits = made is not None and limits[0] <= made[0] and made[1] <= limits[1]
             self.found[name] = made if made is not None and fits else limits
 

@@ -1,4 +1,4 @@
-"""Costs of a node, counted from the shapes of what it reads and makes: the one model of them.
+"""Costs of a node, counted from the shapes of its inputs and outputs: the one model of them.
 
 Everything is counted in operations; a multiply-add counts as two, and so does what a matrix product
 does per term. Dimensions that are not known before a run count as 1, so estimates with symbolic
@@ -52,7 +52,7 @@ _FIRST_COLUMNS: Final = 13
 # Groups that add up so many products for an element are computed as if there was one group.
 _LONG_SUM: Final = 200
 
-# What to write an element weighs, beside the operations that compute it.
+# The weight of writing an element, beside the operations that compute it.
 _OF_AN_ELEMENT: Final = 10
 
 _Shape = tuple[int, ...]
@@ -97,7 +97,7 @@ def estimate_flops(node: Node) -> int:
 def work_of(node: Node) -> tuple[str, int]:
     """Return the class of a node and how much of its work there is: operations, or bytes.
 
-    Memory bounds what is ``elementwise`` or ``movement``; of these, the bytes are counted.
+    Memory bounds the classes ``elementwise`` and ``movement``, so their bytes are counted.
     """
     kind = _kind_of(node)
     if kind is not None:
@@ -129,18 +129,18 @@ def _kind_of_convolution(node: Node) -> str:
         return "transposed"
     if node.attribute("group", 1) > 1 and prod(filters[1:]) < _LONG_SUM:
         return "depthwise"
-    # windows of one element are a product, whatever they slide over
+    # windows of one element are a product, over any axes
     return "rows" if axes == _OF_ROWS and filters[-1:] > (1,) else "convolution"
 
 
 def _runs_along_rows(node: Node) -> bool:
-    """Say whether what a softmax runs along is without gaps, as of anything before opset 13."""
+    """Say whether the elements of a softmax lie without gaps, as always before opset 13."""
     behind = _input(node, 0)[int(node.attribute("axis", -1)) :][1:]
     return node.opset < _FIRST_COLUMNS or prod(behind) == 1
 
 
 def weight_of(node: Node) -> float:
-    """Return what a node weighs where a model is cut: its operations, and what it writes."""
+    """Return the weight of a node where a model is cut: its operations and its writing."""
     made = sum(elements(node.graph.shape(name)) for name in node.outputs)
     return 1.0 + estimate_flops(node) + _OF_AN_ELEMENT * made
 
@@ -192,7 +192,7 @@ def _attention(node: Node) -> int:
 
 
 def _pool(node: Node) -> int:
-    # A window may be larger than what it lies on, as exporters write a pool of everything.
+    # A window may be larger than its input, as exporters write a pool of everything.
     kernel: Sequence[int] = node.attribute("kernel_shape", ())
     sizes = (node.shape() or ())[2:]
     if len(sizes) == len(kernel):
@@ -230,7 +230,7 @@ _FORMULAS: Mapping[str, Callable[[Node], int]] = {
     "MatMulInteger": _matrix_product,
     "QLinearMatMul": _matrix_product,
     "Gemm": _matrix_product,
-    # What is stored is computed beforehand, or read as it is.
+    # Stored values are computed beforehand, or read as they are.
     "DequantizeLinear": lambda node: 0 if node.is_constant(0) else _per_output(node),
     "LSTM": _recurrent(4),
     "GRU": _recurrent(3),
@@ -276,7 +276,7 @@ _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze",
 
 # -- what it takes at most, to compute something beforehand -------------------------------------
 
-# The estimate where sizes say nothing: what is computed follows from data or attributes.
+# The estimate where sizes say nothing: the work follows from data or attributes.
 _WITHOUT_END: Final = 1 << 63
 
 # An operator that looks at each element once takes as long for it as this many operations do.

@@ -26,7 +26,7 @@ _NO_NODES: Mapping[int, str] = MappingProxyType({})
 
 
 WeightsPlace = Literal["inside", "outside"]
-"""Where the weights of a model that is written are: in it, or left to whoever reads it."""
+"""The place of the weights of a written model: in it, or left to its reader."""
 
 
 class GraphWriter(Protocol):
@@ -355,8 +355,8 @@ class BoundGraph(Graph):
 
     Attributes:
         symbols: Values given to named dimensions.
-        left_out: Nodes that need not run and are not in ``order``, with what became of each, such
-            as ``computed at bind``. What they made is a constant, or read by nobody.
+        left_out: Nodes that need not run and are not in ``order``, each with a reason such as
+            ``computed at bind``. Their outputs are constants, or nobody reads them.
     """
 
     symbols: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
@@ -368,7 +368,7 @@ class BoundGraph(Graph):
 
 
 def body_graphs(node: Node) -> Iterator[BoundGraph]:
-    """Yield the bodies of a node as graphs: what they capture is an input, or a constant."""
+    """Yield the bodies of a node as graphs: captured values are inputs or constants."""
     outer = node.graph
     for body in node.bodies.values():
         kept = {one.name: getattr(body, one.name) for one in fields(Graph)}

@@ -55,7 +55,7 @@ def data_digest(data: Any) -> str:
 
 
 def file_digest(file: BinaryIO) -> str:
-    """Return the SHA-256 of what is left of an open file."""
+    """Return the SHA-256 of the rest of an open file."""
     return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
 
@@ -117,7 +117,7 @@ _Places = MutableMapping[str, int]
 
 
 class NoKeyError(Exception):
-    """There is no key, because something that decides what an engine is cannot be written."""
+    """There is no key, because something that decides an engine cannot be written."""
 
 
 def structure_digest(subgraph: Subgraph, *, with_names: bool = False) -> str:
@@ -142,7 +142,7 @@ class _Writer:
         self._write("constants", self._introduce(constant_types, places, constant_types))
         for index in subgraph.nodes:
             stated = [name in subgraph.constants for name in graph.table.outputs[index] if name]
-            # What a Constant node states counts as a constant, whoever holds it.
+            # The value of a Constant node counts as a constant, in any region.
             if not (graph.is_constant_node(index) and all(stated)):
                 self._write("node", self._node(graph.nodes[index], places))
         self._write("outputs", [_place(name, places) for name in subgraph.outputs])

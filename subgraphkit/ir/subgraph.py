@@ -37,7 +37,7 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
-    """A region with its boundary and its backend: what is compiled.
+    """A region with its boundary and its backend, to be compiled.
 
     Attributes:
         id: Name of the subgraph within its partitioning: the backend and its first node. So

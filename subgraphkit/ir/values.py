@@ -1,4 +1,4 @@
-"""Arithmetic on small values: what shapes are computed from, known before anything runs.
+"""Arithmetic on small values, from which shapes are computed before anything runs.
 
 Exporters write the target of a Reshape as Shape, Gather, Mul, Concat. The functions here compute
 such chains where they depend on nothing but constants and sizes. An open size takes part as its
@@ -43,8 +43,7 @@ def is_open(value: _Array) -> bool:
 def evaluate(node: Node, operands: _Operands, dtype: DataType) -> tuple[_Array, ...] | None:
     """Compute the outputs of a node from small operands, None where an input is left out.
 
-    It is None if the node is to be left alone: it is not covered, its result would be too large, or
-    running it fails.
+    It is None if the node is not covered, its result would be too large, or it fails.
     """
     given = [operand for operand in operands if operand is not None]
     if node.opset < _FIRST_OPSET or not all(map(_is_small, given)):
@@ -371,4 +370,4 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "Transpose": lambda node, given: (np.transpose(_data(given), node.attribute("perm")),),
     "Where": _where,
 }
-"""The operators that are evaluated, ``Shape`` and ``Size`` from the type of what they look at."""
+"""The operators evaluated here; ``Shape`` and ``Size`` need only the type of their input."""
