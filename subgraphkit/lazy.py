@@ -26,22 +26,21 @@ class cached_property(functools.cached_property[_Value]):  # noqa: N801 (as the 
 def collector_paused(*, importing: bool = False) -> Iterator[None]:
     """Switch the cyclic collector off while many lasting objects are made, and on again if it was.
 
-    Imports spend a twentieth of their time on scanning what they have just made. A pass over a
-    million nodes makes millions of lists that all last and form no cycles. Scans of them take a
-    fifth of its time, and two fifths where many sets are merged. Garbage is still found, only
-    later.
+    Imports spend a twentieth of their time on scans of their own new objects. A pass over a million
+    nodes makes millions of lists that all last and form no cycles. Scans of them take a fifth of
+    its time, and two fifths where many sets are merged. Garbage is still found, only later.
 
     Thread-safety: the collector is one for the process, so others do without it for as long.
     """
     was_enabled = gc.isenabled()
     if importing and was_enabled:
-        gc.collect(1)  # what is young and lost would be taken for old, and found much later
+        gc.collect(1)  # young garbage would be taken for old, and found much later
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            # What somebody has frozen, as servers do before they fork, would thaw with the rest.
+            # Objects frozen by somebody, as servers do before they fork, would thaw with the rest.
             if importing and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()  # into the oldest generation
