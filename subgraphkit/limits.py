@@ -33,9 +33,9 @@ _UNITS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimits:
-    """What a model may ask for while it is opened, and how large its values may be.
+    """The demands that a model may make while it is opened, and the sizes of its values.
 
-    A limit of 0 is none. Weights that a file really holds count as bytes of it and as nothing else.
+    A limit of 0 is none. Weights in a file count only as bytes of it.
 
     Attributes:
         max_model_bytes: Bytes of the model itself, external data not counted.
@@ -46,9 +46,9 @@ class LoadLimits:
         max_rank: Dimensions of a value.
         max_elements: Elements of a value that is computed from constants alone, unless the stored
             ones have half as many. Weights filled with one element may have eight times as many.
-            And elements that an operator works in, such as a padded input, unless what it reads and
-            makes has an eighth. A text that NumPy is to make counts as four.
-        max_cost: Multiplications and additions that what is computed from constants takes.
+            The same for an operator's work area, such as a padded input, unless its inputs and
+            outputs have an eighth of that. A text that NumPy is to make counts as four.
+        max_cost: Multiplications and additions of all computing from constants.
         max_value_bytes: Bytes of one value; None is a quarter of the memory of the machine or the
             container, because a step has several.
         max_bind_bytes: Bytes computed from constants when a model is opened, beside as many as it
@@ -145,7 +145,7 @@ class LoadLimits:
             )
 
     def require_all(self, asks: Mapping[str, int]) -> None:
-        """Make sure that limits hold for a model, given what it asks for by the name of each.
+        """Make sure that limits hold for a model, given its demands by their names.
 
         Raises:
             UnsupportedModelError: One does not (SGK216).
