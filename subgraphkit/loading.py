@@ -29,7 +29,7 @@ def load(
         data_roots: Folders for external data, and those below, beside the model's own folder and
             the folder its link leads to; None for the configured ones. Only a model loaded by path,
             and an ``onnx_ir.Model`` that was, may have external data.
-        limits: What the model may ask for; None for what is configured.
+        limits: The demands that the model may make; None for the configured ones.
 
     Returns:
         The model.
