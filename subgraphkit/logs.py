@@ -11,14 +11,14 @@ from subgraphkit.texts import Screen, fold_text, paragraph
 
 
 def logger_of(topic: str) -> logging.Logger:
-    """Return the logger ``subgraphkit.TOPIC``, whose messages are printable whatever they name."""
+    """Return the logger ``subgraphkit.TOPIC``; its messages are printable, with any names."""
     logger = logging.getLogger(f"subgraphkit.{topic}")
     logger.addFilter(_made_printable)
     return logger
 
 
 def show_log(verbose: int) -> None:
-    """Have what is logged written to standard error from now on, in this process.
+    """Write the log to standard error from now on, in this process.
 
     ``verbose``: 1 for warnings, 2 for what happens as well, 3 for everything.
     """
