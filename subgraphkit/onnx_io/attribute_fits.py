@@ -1,8 +1,8 @@
 """The values that attributes of operators may have beside the shapes that a node reads.
 
-A key of the table is the name of an attribute; ``Operator.attribute`` goes before it, where an
-operator means something of its own. Axes that are an input are judged alike where they are
-constant. What is not known of a shape contradicts nothing.
+A key of the table is the name of an attribute. ``Operator.attribute`` wins where an operator has
+its own meaning. Axes that are a constant input are judged alike. Unknown parts of a shape
+contradict nothing.
 
 Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperators.md``.
 """
@@ -17,7 +17,7 @@ from subgraphkit.types import Shape
 
 
 class Given(NamedTuple):
-    """What a node has beside the attribute in question.
+    """The rest of a node, beside the attribute in question.
 
     Attributes:
         shapes: Shapes of its inputs; None for one that is absent or not known.
@@ -38,11 +38,11 @@ class Given(NamedTuple):
 
 
 Fit: TypeAlias = Callable[[Any, Given], str]
-"""From a value, and what is beside it, to what is allowed; nothing if it is."""
+"""From a value, and the rest of its node, to the allowed values; nothing if it is one."""
 
 
 def _axis(value: Any, given: Given, *, more: int = 0, end: int = 0) -> str:
-    """Judge axes of the first input, or of what gets more axes."""
+    """Judge axes of the first input, or of one with more axes."""
     if (shape := given.shapes[0] if given.shapes else None) is None:
         return ""
     rank = max(len(shape) + more, 1)  # a scalar is taken for a list of one
@@ -196,7 +196,7 @@ def _gram_numbers(value: Any, given: Given) -> str:
 
 
 def _one_way(_: Any, given: Given) -> str:
-    """Judge what is repeated along the axes of the first input, and never the other way round."""
+    """Judge an input that is repeated along the axes of the first, but not the other way round."""
     whole, part = given.shape(0)[::-1], given.shape(1)[::-1]
     is_of_channels = len(part) == 1 and part[0] == given.size(0, 1)  # before operator set 7
     if not whole or is_of_channels:
@@ -293,7 +293,7 @@ _FITS: Final[Mapping[str, Fit]] = {
 
 
 OF_SHAPES: Final[Mapping[str, Fit]] = {"PRelu.slope": _one_way}
-"""Inputs that are judged by their shapes, whatever is in them."""
+"""Inputs that are judged by their shapes, not by their elements."""
 
 # Inputs that are judged where they are constant, beside axes.
 _OF_VALUES: Final[Mapping[str, Fit]] = {
@@ -303,7 +303,7 @@ _OF_VALUES: Final[Mapping[str, Fit]] = {
 }
 
 _AXES: Final = frozenset({"axes", "axis"})
-# Without these onnx infers no shape: what does not fit comes up there, and is looked at then.
+# Without these onnx infers no shape, so a misfit comes up there, and is judged then.
 _INFERRED_BY: Final = frozenset(
     {
         *(

@@ -1,8 +1,8 @@
 """The values that attributes of operators may have, as one table.
 
-A key is the name of an attribute; ``Operator.attribute`` goes before it, where an operator means
-something of its own. Values are judged before anybody else sees the model: libraries, and onnx's
-inference, cast what ONNX calls a 64-bit number to one of 32 bits.
+A key is the name of an attribute. ``Operator.attribute`` wins where an operator has its own
+meaning. Values are judged before anybody else sees the model: libraries, and onnx's inference, cast
+64-bit numbers of ONNX to 32 bits.
 
 Source: ONNX operator schemas, all versions; ONNX Runtime, ``docs/ContribOperators.md``.
 """
@@ -133,12 +133,12 @@ def _decode(attribute: AttributeProto, folders: DataFolders | None) -> Any:
 
 
 _LEAST, _MOST = -(2**31), 2**31 - 1
-# Cells of what is shown of a value.
+# Cells for a value in a message.
 _WIDTH: Final = 80
 
 
 class Rule(NamedTuple):
-    """What a value may be.
+    """The values that an attribute may have.
 
     Attributes:
         holds: Says whether it may; of a list, asked of each element.

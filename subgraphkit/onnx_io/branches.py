@@ -50,7 +50,8 @@ def forget(
 ) -> bool:
     """Forget the shapes that onnx has from one branch alone; say whether there were any.
 
-    Sizes go as well that a window which is rounded up may have made: onnx counts too many of it.
+    It also forgets sizes that may come from windows that are rounded up: onnx counts too many of
+    these.
     """
     found, inside = False, bodies.get(node, {}).values()
     if any(one.attribute("ceil_mode", 0) for body in inside for one in body.nodes):
@@ -69,7 +70,7 @@ def forget(
 
 
 def require_conditions(model: Model, truth_of: Callable[[str], bool | None]) -> None:
-    """Refuse conditions of Ifs that are not what they were (InvalidModelError, SGK222)."""
+    """Refuse conditions of Ifs that differ from before (InvalidModelError, SGK222)."""
     for node, (name, condition) in model.conditions.items():
         if truth_of(name) != condition:
             raise InvalidModelError(
@@ -84,10 +85,10 @@ def require_conditions(model: Model, truth_of: Callable[[str], bool | None]) -> 
 def with_branches(model: Model, conditions: Mapping[int, bool]) -> Model:
     """Return a model in which Ifs are replaced by the nodes of the branches that are taken.
 
-    Nodes keep their numbers. In the place of an If is a ``Constant`` that nobody reads, and the
-    nodes of the branch follow after the last. An output of a branch has the name that the If gave
-    it. Other names of the branch stay, unless they are taken elsewhere in the model. Data of
-    initializers and of large constants is shared with the given model.
+    Nodes keep their numbers. A ``Constant`` without readers replaces an If, and the nodes of the
+    branch follow after the last. An output of a branch has the name that the If gave it. Other
+    names of the branch stay, unless they are taken elsewhere in the model. Data of initializers and
+    of large constants is shared with the given model.
     """
     work = _Work(model, conditions, conditions)
     for node, condition in conditions.items():
@@ -105,12 +106,12 @@ def with_nodes(
     constants: Mapping[str, npt.NDArray[Any]],
     types: Mapping[str, ValueType],
 ) -> Model:
-    """Return a model in which nodes of somebody's own stand for others, as ``with_branches``.
+    """Return a model in which the given nodes replace others, as ``with_branches``.
 
-    InvalidModelError: a node is not as its operator is, or what is left is no graph.
+    InvalidModelError: a node does not fit its operator, or the result is no graph.
 
-    ``reasons``: What is said of each node that goes, by number.
-    ``types``: Types that are stated of what the nodes make.
+    ``reasons``: The reason for each node that goes, by number.
+    ``types``: Types of the nodes' outputs.
     """
     work = _Work(model, reasons, {})
     work.add(list(added), constants, types)
@@ -294,7 +295,7 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
             if name in names:
                 listed[place] = names[name]
     for body in body_protos(node).values():
-        # What a body makes itself hides what is outside.
+        # A body's own values hide those outside.
         own = {value.name for value in (*body.input, *body.initializer)}
         own.update(sparse.values.name for sparse in body.sparse_initializer)
         own.update(name for inner in body.node for name in inner.output)

@@ -127,9 +127,9 @@ class _Writing:
         return copy
 
     def _stating(self, node: onnx.NodeProto, constant: Initializer) -> onnx.NodeProto:
-        """Return a node that states what a node computed at bind.
+        """Return a node that states the result of a node computed at bind.
 
-        Inference finds in the model what it found itself, and nothing that was computed after it.
+        Inference finds in the model its own results, and none that were computed after it.
         """
         size = constant.type.nbytes or 0
         is_small = size <= LARGEST_READ
@@ -160,9 +160,9 @@ def _name_file(graph: onnx.GraphProto, name: str) -> None:
 
 
 def _is_inside(tensor: onnx.TensorProto, constant: Initializer) -> bool:
-    """Say whether data stays in the model: what inference reads does, and what has no other form.
+    """Say whether data stays in the model: if inference reads it, or it has no other form.
 
-    What it does not read must not come in either, or it would find out more than it did.
+    Other data must not stay, or inference would find out more than it did.
     """
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return False

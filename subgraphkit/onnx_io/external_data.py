@@ -118,7 +118,7 @@ class DataFolders:
 
     def require_same(self, location: str, file: BinaryIO) -> None:
         """Refuse a data file written to since it was first read (InvalidModelError, SGK188)."""
-        # Not the number: file systems over a network give a file another one now and then.
+        # The file's number is left out: network file systems change it now and then.
         state = _state(file)[:2]
         if self._read.setdefault(location, state) != state:
             raise InvalidModelError(
@@ -130,10 +130,10 @@ class DataFolders:
             )
 
     def digest(self) -> str | None:
-        """Return the digest of the model and of all its data files; None if one is not as it was.
+        """Return the digest of the model and of all its data files; None if one has changed.
 
-        Of a model in one file it is the SHA-256 of that file. Otherwise it is the one of a JSON
-        object with the digest of each file by location, that of the model under an empty name.
+        For a model in one file it is the SHA-256 of that file. Otherwise it is that of a JSON
+        object with the digest of each file by location. The model has an empty name there.
         """
         from subgraphkit.ir.structure import (  # noqa: PLC0415 (few models are digested)
             canonical,
@@ -190,7 +190,7 @@ class DataFolders:
         try:
             file = self._open_file(location, judge)
         except OSError:
-            # What is missing elsewhere was refused before anybody looked whether it is there.
+            # Outside trusted folders, even a missing file is refused in the same way.
             self._require_trusted(Path(os.path.normpath(self._start(location))).parts[1:])
             raise
         has_names = os.fstat(file.fileno()).st_nlink > 1
@@ -276,7 +276,7 @@ class _Way:
                 return
 
     def _enter(self, name: str) -> str | None:
-        """Go into a folder; if it is a link, stay and return what it says."""
+        """Go into a folder; if it is a link, stay and return its target."""
         try:
             inner = os.open(name, _FOLDER, dir_fd=self._held[-1])
         except OSError as error:

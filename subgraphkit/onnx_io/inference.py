@@ -35,10 +35,10 @@ _LIMITS: Final = LoadLimits()
 _UNKNOWN: Final = TensorType(DataType.UNDEFINED)
 _SIZES: Final = frozenset({"Shape", "Size"})
 _WHOLE: Final = frozenset({DataType.BOOL, DataType.INT32, DataType.INT64})
-# What onnx says of a type that is not known: it is no contradiction.
+# onnx's words for an unknown type, which is no contradiction.
 _MISSING: Final = re.compile(r"but instead is null|(?:inferred|declared)=0\b")
 
-# What onnx puts before what it has to say.
+# The words that onnx puts before a message.
 _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )+"
 
 
@@ -74,9 +74,9 @@ def infer(
 ) -> Inferred:
     """Type every value of a model.
 
-    What the model itself says of its inner values and outputs counts only where inference finds
-    nothing: exporters leave sizes behind that are no longer true once a dimension is symbolic. No
-    size is computed from what a model says. ``types_of`` is asked where onnx knows no operator.
+    The model's own types of inner values and outputs count only where inference finds nothing.
+    Exporters leave sizes behind that are no longer true once a dimension is symbolic. No size is
+    computed from such types. ``types_of`` types operators that onnx does not know.
 
     Raises:
         InvalidModelError: The types or shapes of the model contradict each other (SGK222).
@@ -104,11 +104,11 @@ class _Inference:
         # Data of small values, and which of them have elements that are open.
         self._values: dict[str, npt.NDArray[Any]] = {}
         self._open: set[str] = set()
-        # Values whose types rest on what the model says of them.
+        # Values whose types are the model's own.
         self._unsure: set[str] = set()
         table, protos = self._graph.table, model.proto.graph.node
-        # Weights that ConstantOfShape makes of stored shapes: no size is computed from what are no
-        # whole numbers.
+        # Weights that ConstantOfShape makes of stored shapes. No size is computed from them, as
+        # they are no whole numbers.
         self._fillings = {
             table.outputs[node][0]
             for node, op_type in enumerate(table.op_types)
@@ -204,7 +204,7 @@ class _Inference:
     # -- arithmetic on sizes -------------------------------------------------------------------
 
     def _compute_node(self, index: int) -> bool:
-        """Compute the outputs of a node, if what it reads is known."""
+        """Compute the outputs of a node, if its inputs are known."""
         table, dtype = self._graph.table, DataType.INT64
         if table.domains[index]:
             return False
@@ -281,7 +281,7 @@ class _Inference:
         return ()
 
     def _fill_sizes(self, node: Node, types: Mapping[str, ValueType]) -> Mapping[str, ValueType]:
-        """Put sizes in that onnx does not find, from what is known of the shape asked for."""
+        """Put sizes in that onnx does not find, from the known parts of the shape asked for."""
         made = node.outputs[0]
         found = types.get(made)
         if not isinstance(found, TensorType):
@@ -349,7 +349,7 @@ class _Inference:
                 raise self._contradiction(node, str(error)) from error
 
     def _sure_types(self) -> Mapping[str, ValueType]:
-        """Return what is inferred; what a model says of values may be old."""
+        """Return the inferred types; a model's own may be old."""
         return {**self._types, **dict.fromkeys(self._unsure, _UNKNOWN)}
 
     def _contradiction(self, node: Node, complaint: str) -> InvalidModelError:

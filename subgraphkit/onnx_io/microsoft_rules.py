@@ -260,7 +260,7 @@ _RULES: Final[Mapping[str, Rule]] = {
 
 MICROSOFT: Final[Mapping[tuple[str, str], Rule]] = {
     **{(_DOMAIN, op_type): rule for op_type, rule in _RULES.items()},
-    # ONNX Runtime writes these into the default domain, whatever its version.
+    # ONNX Runtime writes these into the default domain, of any version.
     ("", "LayerNormalization"): as_standard("LayerNormalization", 17),
     ("", "SimplifiedLayerNormalization"): _root_mean_square,
 }

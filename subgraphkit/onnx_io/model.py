@@ -22,7 +22,7 @@ from subgraphkit.onnx_io.sources import LimitsOf, ModelSource, ReadModel, parse_
 from subgraphkit.onnx_io.validation import check_graph, opsets_of, require_text
 from subgraphkit.onnx_io.weights import initializer_of
 
-# What inlining repeats counts as a node for each this many bytes, such as those of a constant.
+# So many bytes that inlining repeats, such as those of a constant, count as a node.
 _NODE_BYTES: Final = 1024
 
 # The key under which the model of a bundle names the weights that are settled.
@@ -57,8 +57,9 @@ def _prepared(model: onnx.ModelProto, functions: Mapping[_Key, Any]) -> onnx.Mod
     """Return the model as onnx's inliner takes it.
 
     Functions import the model's operator sets where that changes no operator in them: the converter
-    refuses nodes of unknown type. Calls state the defaults of attributes, which it forgets. Every
-    output of a function, and of bodies in it, has a node of its own: it loses the name of others.
+    refuses nodes of unknown type. Calls state the defaults of attributes, which the inliner
+    forgets. Every output of a function, and of its bodies, has a node of its own: the inliner loses
+    other names.
     """
     wanted = {normal_domain(entry.domain): entry.version for entry in model.opset_import}
     copy = copy_of(model)
@@ -182,7 +183,7 @@ def _inlined_size(nodes: _Nodes, sizes: Mapping[_Key, tuple[int, int]]) -> tuple
     return len(nodes) + sum(count for count, _ in called), sum(size for _, size in called)
 
 
-# What asks for no more is held against the limits when it is bound, where they are known.
+# Smaller models are checked when they are bound, where the limits are known.
 _SMALL: Final = LoadLimits(max_nodes=1000, max_operands=100, max_depth=4, max_rank=8)
 
 
@@ -198,8 +199,7 @@ class Model:
         path: The file it was loaded from, or None.
         folders: Where its external data may be, or None if it may have none.
         asks: What the model asks for, by the limit of ``LoadLimits`` that bounds it.
-        conditions: Of the Ifs that were replaced by a branch, by number, the name and the value of
-            the condition.
+        conditions: Name and value of the condition of each If that a branch replaced, by number.
         replaced: Of the nodes that others stand for, by number, the operator and what became of it.
         is_edited: Whether extensions had their turn, or are to have none.
         apart: The data that was taken out.
@@ -238,7 +238,7 @@ class Model:
     def let_go(self) -> None:
         """Leave large weights that are in the model's file to those who hold them now.
 
-        Who asks for them later has them read again, from the file as it was.
+        If somebody needs them later, they are read again from the unchanged file.
         """
         if self.folders is not None and self.path is not None:
             for payload in self.apart:
@@ -252,9 +252,9 @@ class Model:
 def load(source: ModelSource, more: MoreFolders = tuple, limits: LimitsOf = LoadLimits) -> Model:
     """Load and validate a model, as ``subgraphkit.load``, whose errors are raised.
 
-    ``more``: Returns the folders that external data may be in beside the model's own; asked only if
-    some is in neither.
-    ``limits``: Returns what the model may ask for; asked only if it is not small.
+    ``more``: Returns further folders for external data; asked only if some is not in the model's
+    own.
+    ``limits``: Returns the limits; asked only if the model is not small.
     """
     return _load(read_model(source, more, limits), limits)
 
@@ -278,7 +278,7 @@ def _load(read: ReadModel, limits: LimitsOf) -> Model:
             require_text(read.proto, everywhere=False)
             return _make_model(read, limits)
         except (TypeError, UnicodeError):
-            # protobuf hands out bytes for what is to be text and is none
+            # protobuf returns bytes where text is broken
             require_text(read.proto, everywhere=True)
             raise
 

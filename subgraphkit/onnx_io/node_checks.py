@@ -1,7 +1,7 @@
 """Checks of single nodes: the inputs, outputs and attributes that their operator has.
 
-Made of the schemas of onnx and the table of what attributes may be, before onnx's inference or a
-library sees a node.
+They use onnx's schemas and the table of attributes, before onnx's inference or a library sees a
+node.
 """
 
 import difflib
@@ -21,7 +21,7 @@ from subgraphkit.onnx_io.protos import normal_domain
 from subgraphkit.types import DataType, ValueType
 
 _AGAIN: Final = "The model file is damaged or was written wrongly; export it again."
-# What names of attributes begin with that onnx leaves to those who pass models on.
+# The beginning of attributes' names that onnx leaves to programs that pass models on.
 _INTERNAL: Final = "__"
 
 _SHORT: Final = {
@@ -34,7 +34,7 @@ _FIELDS: Final[Mapping[int, str]] = {
     if number
 }
 
-# What attributes of operators count: all outputs of a node, or some of its inputs.
+# Attributes that count all outputs of a node, or some of its inputs.
 _COUNTED: Final[Mapping[tuple[str, str], str]] = {
     ("Scan", "num_scan_inputs"): "input",
     ("Split", "num_outputs"): "output",
@@ -51,9 +51,9 @@ def label_of(node: onnx.NodeProto, index: int) -> str:
 
 
 class NodeCheck:
-    """What is asked of every node of one operator.
+    """The checks of every node of one operator.
 
-    ``schema``: What onnx says of the operator; None if that is nothing.
+    ``schema``: onnx's schema of the operator; None if it has none.
     """
 
     def __init__(self, schema: defs.OpSchema | None, domain: str, op_type: str) -> None:
@@ -67,7 +67,7 @@ class NodeCheck:
         known = stated.items()
         self._types = {name: one.type.name for name, one in known}
         self._required = {name for name, one in known if one.required}
-        # What was found out about attributes, by name and type: nodes state what others do.
+        # Facts on attributes, by name and type: many nodes have the same.
         self._found: dict[tuple[str, int], tuple[str, Rule | None]] = {}
 
     def __call__(self, node: onnx.NodeProto, index: int) -> None:
@@ -129,7 +129,7 @@ class NodeCheck:
     def _find_out(
         self, attribute: AttributeProto, node: onnx.NodeProto, index: int
     ) -> tuple[str, Rule | None]:
-        """Return where the value of an attribute is, and what it may be."""
+        """Return the field of an attribute's value, and its rule."""
         name, kind = intern(attribute.name), attribute.type  # TypeError if it is no text
         if not name or kind not in _FIELDS:
             raise _node_error(node, index, f"has an attribute {name!r} without a name or a type")
@@ -157,12 +157,12 @@ _WITH_RULES: Final = frozenset({"", "ai.onnx.ml", "com.microsoft"})
 
 
 def _check_presence(node: onnx.NodeProto, index: int, schema: defs.OpSchema) -> None:
-    """Check that nothing is left out but what is optional."""
+    """Check that nothing but optional parts is left out."""
     left_out = [("input", at, schema.inputs) for at, name in enumerate(node.input) if not name]
     left_out += [("output", at, schema.outputs) for at, name in enumerate(node.output) if not name]
     for what, place, formal in left_out:
         one = formal[min(place, len(formal) - 1)]
-        # Of any number of outputs, some may have no name.
+        # Of variadic outputs, some may have no name.
         if one.option == _SINGLE or (what == "input" and one.option != _OPTIONAL):
             raise InvalidModelError(
                 "SGK215",
@@ -211,10 +211,10 @@ _MOST_READ: Final = 4096
 
 
 class _Judges(NamedTuple):
-    """What judges an operator.
+    """The judges of an operator.
 
     Attributes:
-        inputs: Place and name of an input, and what judges it.
+        inputs: Place and name of an input, and its judge.
     """
 
     attributes: Mapping[str, Fit]

@@ -226,7 +226,7 @@ def _attention(call: Call) -> Types:
 
 
 def _einsum(call: Call) -> Types:
-    """Let a size of 1 stand for any, as NumPy does; onnx goes by the first size under a letter."""
+    """Let a size of 1 stand for any, as NumPy does; onnx takes the first size under a letter."""
     terms, arrow, made = call.attribute("equation").replace(" ", "").partition("->")
     found: dict[str | int, set[Dim]] = {}
     for place, term in enumerate(terms.split(",")):
@@ -250,7 +250,7 @@ def _spread_to(sizes: set[Dim]) -> Dim:
     return max(numbers) if numbers else min(wide, key=str) if len(wide) == 1 else None
 
 
-# What broadcasts in operator set 1 broadcasts to its first input.
+# In operator set 1, these broadcast to their first input.
 _SAME_AS_FIRST: Final = (
     "Abs", "Add", "Ceil", "Clip", "Div", "Elu", "Exp", "Floor", "GroupNormalization",
     "HardSigmoid", "InstanceNormalization", "LeakyRelu", "Log", "Max", "Mean",
@@ -260,10 +260,9 @@ _SAME_AS_FIRST: Final = (
 
 
 def _window_rule(standard: Rule, filters: int = 0) -> Rule:
-    """Return what onnx says, but for windows larger than what they slide over.
+    """Return onnx's answer, unless windows are larger than their input.
 
-    There the specification has the floor or the ceiling of a negative quotient, and onnx cuts off
-    what is behind the point.
+    There the specification rounds a negative quotient down or up, and onnx truncates it.
     """
 
     def rule(call: Call) -> Types:
@@ -325,10 +324,10 @@ _WINDOWS: Final = {
 
 
 def is_covered(node: Node, types: Mapping[str, ValueType]) -> bool:
-    """Say whether a convolution's window finds room in whatever it reads: onnx types that rightly.
+    """Say whether a convolution's window fits into any input: onnx types that rightly.
 
-    Filters have to be known, and a size that is not known counts as 0. What onnx types is typed
-    many nodes at a time, and the rest singly.
+    Filters have to be known, and a size that is not known counts as 0. onnx types many nodes at a
+    time; the rest is typed singly.
     """
     if (place := _FILTERS.get((node.domain, node.op_type))) is None:
         return False
@@ -395,6 +394,6 @@ WITHOUT_SHAPE: Final[Mapping[tuple[str, str], int]] = {
     (_ML, "SVMClassifier"): 1,
     (_ML, "TreeEnsembleClassifier"): 1,
 }
-"""The versions of operators, the last for each, of which onnx infers element types alone, or a
-shape that is wrong: of pools, with a window that begins in the padding at the end, or is larger
-than all there is; of transposed convolutions that pad to a size; of attention and of Einsum."""
+"""The last versions of operators of which onnx infers element types alone, or a wrong shape. These
+are pools with windows that begin in the end padding or exceed the input. Others are transposed
+convolutions that pad to a size, Attention and Einsum."""

@@ -29,7 +29,7 @@ from subgraphkit.types import (
 BLIND: Final = frozenset(
     {"DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"}
 )
-"""Operators whose inference ends the process where the type of what they read is not known."""
+"""Operators whose inference ends the process if the type of an input is unknown."""
 
 _HIDDEN: Final = "subgraphkit.hidden"
 # How many blind operators may read each other's results; of more no type is found.
@@ -64,7 +64,7 @@ def infer_model(
 def _blind_nodes(
     graph: onnx.GraphProto, places: Sequence[int]
 ) -> Iterator[tuple[onnx.NodeProto, bool]]:
-    """Yield such nodes in bodies, each with whether the type of what it reads is known."""
+    """Yield such nodes in bodies, each with whether the types of its inputs are known."""
     return _inside(
         [graph.node[place] for place in places], _names_with_type(graph) if places else set()
     )
@@ -136,7 +136,7 @@ def is_foreign(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
 def _has_own_rule(op_type: str, domain: str, version: int) -> bool:
     """Say whether an operator has its types from a rule of ours, for want of one of onnx.
 
-    Of an operator that it has deprecated onnx refuses to say anything.
+    onnx refuses to type operators that it has deprecated.
     """
     if not defs.has(op_type, version, domain):  # not remembered: it may be registered later
         return (domain, op_type) in _RULES

@@ -25,20 +25,20 @@ _ALIGNMENT: Final = 64
 # all or none.
 _LARGE_PAGE: Final = 1 << 21
 
-# What stands for a file name where a payload was taken out; no model can name it.
+# The file name where a payload was taken out; no model can name it.
 _MARK: Final = f"payload-{os.urandom(16).hex()}"
 
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _BYTES_OF_A_LENGTH, _BYTES_OF_A_NUMBER = 5, 10
-"""What 32 and 64 bits take at most; protobuf refuses longer ones, as it does field 0."""
+"""The most bytes of 32 and 64 bits; protobuf refuses longer ones, and field 0."""
 # Seven bits of a number go into a byte.
 _LOWER_BITS: Final = 0x7F
 _BYTES_OF_A_HEADER: Final = _BYTES_OF_A_LENGTH + _BYTES_OF_A_NUMBER
 # Bytes of the file that are read at once, but for payloads.
 _WINDOW: Final = 1 << 14
 _SMALL_FIELDS: Final = 1000
-# A model with more fields than one for each of so many bytes has too little weight to look for.
+# A model with more fields than one for so many bytes has too few weights to look for.
 _BYTES_OF_A_FIELD: Final = 4096
 
 
@@ -79,7 +79,7 @@ def read_into(file: BinaryIO, data: npt.NDArray[np.uint8]) -> bool:
 
 def _room(size: int) -> npt.NDArray[np.uint8]:
     """Return memory in large pages, which are quicker to get; what fills none is in small ones."""
-    try:  # shared memory has no large pages, and what is before the first one is never touched
+    try:  # shared memory has no large pages, and bytes before the first one stay untouched
         memory = mmap.mmap(-1, size + _LARGE_PAGE, mmap.MAP_PRIVATE)
     except OSError:  # too little memory, which is said as always
         raise _OtherwiseError from None
@@ -133,7 +133,7 @@ class _Reader:
     def __init__(self, file: BinaryIO, size: int, payloads: list[Payload]) -> None:
         self._file, self._size, self._payloads = file, size, payloads
         self._at = self._taken = 0
-        # What was read of the file last, and where it begins there.
+        # The bytes of the file read last, and their place there.
         self._window, self._from = b"", 0
         self._fields = _SMALL_FIELDS + size // _BYTES_OF_A_FIELD
 
@@ -218,7 +218,7 @@ class _Reader:
         return payload
 
     def _at_hand(self, length: int) -> bytes:
-        """Go on by so many bytes, and return those of them that were read with what is before."""
+        """Go on by so many bytes, and return those of them that are in the window."""
         start = self._at - self._from
         self._at += length
         return self._window[start : start + length]

@@ -1,11 +1,11 @@
 """Shapes stated by the elements of an input, and bounds on the number of dimensions.
 
-onnx knows the shape that Reshape, Expand or ConstantOfShape is told where all elements are known.
-Where some are open the others still are known, and at the least their number is the rank.
+onnx knows the target shape of Reshape, Expand or ConstantOfShape only if all elements are known. If
+some are open, the others still are known, and their number is the rank.
 
-A ``Gather`` by what was gathered doubles the rank, and a shape of a million elements has a million
-dimensions: onnx's inference writes down each. So nodes that raise the rank are counted, and what it
-has come to is looked at before it can have grown far.
+A ``Gather`` by its own result doubles the rank. A shape of a million elements has a million
+dimensions, and onnx's inference writes down each. So nodes that raise the rank are counted, and the
+rank is checked before it can have grown far.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -59,7 +59,7 @@ def target_shape(
 
 
 def _copy_sizes(stated: list[Dim], data: Shape | None) -> list[Dim]:
-    """Put sizes of the input in where 0 asks for them; beside -1, a name may be 0 as well."""
+    """Put the input's sizes in place of 0; beside -1, a name may be 0 as well."""
     pairs = list(zip(stated, (*(data or ()), *[None] * len(stated)), strict=False))
     if -1 in stated:
         pairs = [(d if s in {d, None} or isinstance(d, int) else None, s) for d, s in pairs]
@@ -124,7 +124,7 @@ class RankWatch:
         self._graph = graph
         self._types = types
         self._limits = limits
-        # Nodes that wait to be typed, and how many dimensions what they make may have.
+        # Nodes that wait to be typed, and the dimensions that their outputs may have.
         self._waiting: list[int] = []
         self._rank = limits.max_rank
         self._most = _LEEWAY * limits.max_rank

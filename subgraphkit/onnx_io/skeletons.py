@@ -54,7 +54,7 @@ class FreshNames:
 def made_up_names(
     types: Iterable[ValueType], read: Callable[[], Iterable[ValueType]]
 ) -> Collection[str]:
-    """Return the names in types that onnx found which it made up, for what it has read."""
+    """Return the names in onnx's types that onnx made up, as its inputs do not have them."""
     # Many values have one type.
     distinct = {id(type_): type_ for type_ in types}.values()
     made_up = {dim for one in distinct for dim in _symbols(one) if dim.startswith(_MADE_UP)}
@@ -92,10 +92,10 @@ _OLDEST_IR: Final = 4
 
 
 class Answer(NamedTuple):
-    """What onnx infers of some nodes.
+    """onnx's inference on some nodes.
 
     Attributes:
-        made_up: Names of dimensions in those that onnx made up.
+        made_up: Names of dimensions in the types that onnx made up.
         bodies: Bodies of nodes with their values typed, by node and attribute name.
     """
 
@@ -105,7 +105,7 @@ class Answer(NamedTuple):
 
 
 class Skeletons:
-    """What a model says of its values, with the given shapes put in."""
+    """The model's own types of values, with the given shapes put in."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Skeletons:
             if not any(one.t.external_data for one in graph.node[made_by].attribute)
         }
         self._replaced = replaced
-        # Of those, the data that was looked at: many nodes read one constant.
+        # Their data that was read already: many nodes read one constant.
         self._data: dict[str, npt.NDArray[Any]] = {}
         fed = {*self._graph.inputs, *self._graph.defaults}
         self._inputs = {
@@ -179,8 +179,8 @@ class Skeletons:
         """Let onnx infer the types that nodes make; InferenceError if they contradict."""
         graph = self._graph
         skeleton, first, has_open_values = self._make(nodes, types, values)
-        # Of a node by itself onnx computes no more than one value from small ones. What it would
-        # compute in a body nobody bounds.
+        # For a single node, onnx computes only one value from small ones. In a body, nothing bounds
+        # its computing.
         held = graph.table.bodies
         at = {node: place for place, node in enumerate(nodes, first) if node in held}
         propagates = has_open_values and not at

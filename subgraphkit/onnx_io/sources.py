@@ -1,4 +1,4 @@
-"""Whatever a caller has of a model, made into a ``ModelProto``."""
+"""Any form of a model that a caller has, made into a ``ModelProto``."""
 
 import io
 import os
@@ -24,14 +24,14 @@ LimitsOf = Callable[[], LoadLimits]
 
 
 class _HasModel(Protocol):
-    """What holds a model, as the ``ONNXProgram`` of ``torch.onnx`` does."""
+    """A holder of a model, such as the ``ONNXProgram`` of ``torch.onnx``."""
 
     @property
     def model_proto(self) -> onnx.ModelProto: ...
 
 
 class _MakesModel(Protocol):
-    """What can be made into a model, as a function of onnxscript can."""
+    """A maker of a model, such as a function of onnxscript."""
 
     @property
     def to_model_proto(self) -> Callable[..., onnx.ModelProto]: ...
@@ -58,10 +58,10 @@ ModelSource = (
     | _MakesModel
     | _IrModel
 )
-"""What a model can be loaded from."""
+"""The things from which a model can be loaded."""
 
 _LIMIT: Final = 2**31
-# Files up to this size are held against the limits when they are bound.
+# Files up to this size are checked against the limits when they are bound.
 _SMALL_BYTES: Final = 1 << 20
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
@@ -164,7 +164,7 @@ def _read_file(
         if (found := folders.read_model(_read_open)) is not None:
             return *found, folders
     try:
-        # What is no plain file, such as a pipe, has no data beside it.
+        # Other files than plain ones, such as pipes, have no data beside them.
         return path.read_bytes(), (), None
     except (OSError, ValueError) as error:
         hint = f"Looked in {str(Path.cwd())!r}." if not path.is_absolute() else ""

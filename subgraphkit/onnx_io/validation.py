@@ -1,7 +1,7 @@
 """Checks that a model keeps the rules of ONNX, made before anything is built from it.
 
-onnx's own loader does not validate, and its checker accepts operator sets from the future; runtimes
-then fail in the middle. Acyclicity and single assignment are checked where the graph is indexed
+onnx's own loader does not validate. Its checker accepts operator sets from the future, on which
+runtimes fail in the middle. Acyclicity and single assignment are checked where the graph is indexed
 (``subgraphkit.ir.build_graph``).
 """
 
@@ -27,7 +27,7 @@ MAX_DEPTH: Final = 31
 """Bodies may be nested this deep; no deeper ones can be read from a file, by anybody."""
 
 _OF_WHOLE: Final = frozenset({"metadata_props", "opset_import"})
-# Domains that nobody else gives operators to, whatever schemas are registered.
+# Domains that only ONNX gives operators to, with any schemas registered.
 _OF_ONNX: Final = frozenset(
     {"", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.training"}
 )

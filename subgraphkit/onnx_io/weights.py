@@ -22,7 +22,7 @@ from subgraphkit.types import DataType, TensorType
 _Array = npt.NDArray[Any]
 
 IN_ENGINES: Final = "weights-in-the-engines"
-"""What stands for a file name in tensors whose data a bundle leaves out; see ``bundled``."""
+"""The file name in tensors whose data a bundle leaves out; see ``bundled``."""
 
 
 class _ExternalData(NamedTuple):
@@ -165,7 +165,7 @@ def check_tensor(tensor: onnx.TensorProto, folders: DataFolders | None, where: s
 
 
 class _Sized(NamedTuple):
-    """The type of a tensor, its elements and bytes, and what is wrong with it."""
+    """The type of a tensor, its elements and bytes, and its fault."""
 
     type: TensorType
     elements: int

@@ -16,7 +16,7 @@ from subgraphkit.types import DataType, TensorType
 _OLDEST_IR = 4
 
 OUTSIDE: Final = "weights-outside-the-model"
-"""What stands for a file name in initializers whose data was left out of a model."""
+"""The file name in initializers whose data was left out of a model."""
 
 # Kinds of attributes in which a tensor may be that is in a file.
 _HELD: Final = frozenset({AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TENSOR})
@@ -38,7 +38,7 @@ class OnnxGraphWriter:
         self._inputs = inputs
 
     def node_proto(self, node: Node) -> onnx.NodeProto:
-        """Return the node, reading what it reads in its graph; not to be changed."""
+        """Return the node with its inputs in the graph; not to be changed."""
         proto: onnx.NodeProto = self._graph.node[node.id]
         read = node.graph.table.inputs[node.id]
         stated = self._inputs[node.id]
@@ -205,7 +205,7 @@ def node_key(
     *,
     with_output_types: bool = True,
 ) -> str:
-    """Write what an answer about a node by itself can depend on; names are no part of it.
+    """Write all that an answer about a single node can depend on, without names.
 
     Those are the operator, its version and attributes, its inputs and outputs with their types, and
     the data of small constants. For a node with bodies, they include all operator sets and the
@@ -214,8 +214,8 @@ def node_key(
     Args:
         node: The node.
         types: Returns the type of a value by name, as far as it counts.
-        is_inside: Says of a constant whether its data counts beside its type; unless given, that
-            of those counts which ``Subgraph.to_model(weights="outside")`` leaves inside.
+        is_inside: Says whether a constant's data counts beside its type. By default, it counts if
+            ``Subgraph.to_model(weights="outside")`` leaves it inside.
         with_output_types: Whether types of outputs count, or only which there are.
 
     Raises:
