@@ -76,7 +76,7 @@ def choose_claimants(
     that ``auto`` stands for; the last adds a fallback that had to be found.
 
     ``takes_all``: Says whether nobody else would be needed for the graph.
-    ``named``: Gets the backends that somebody named, in order, each with why it was left out, or an
+    ``named``: Gets the named backends in order, each with the reason why it was left out, or an
     empty text.
     ``among``, ``dry_run``: See ``open_in_turn``, whose errors are raised; and SelectorContractError
     (SGK122) for a property that declares what its contract forbids.
@@ -123,9 +123,9 @@ def _found_fallback(
 def choose_claimants_within(bound: BoundModel, among: object, divider: Claim | str) -> list[Claim]:
     """List properties that are to claim in a subgraph, and the fallback backend's after them.
 
-    While it compiles, a backend is not its own fallback: what its properties leave, nobody takes.
-    ConfigError (SGK123) is for no list of properties, SelectorContractError (SGK122) for one that
-    breaks its contract, or is to divide what it claimed itself.
+    While it compiles, a backend is not its own fallback: nobody takes the nodes that its properties
+    leave. ConfigError (SGK123) is for no list of properties. SelectorContractError (SGK122) is for
+    a property that breaks its contract, or would divide its own claim.
 
     ``divider``: Who claimed the subgraph, or the name of the backend that did.
     """
@@ -262,13 +262,13 @@ def _read_fields(claim: Claim, *names: str) -> list[Any]:
 
 
 def survivors(bound: BoundModel, claims: Sequence[Claim], named: dict[str, str]) -> list[Claim]:
-    """Return the claims of those who survive what they will be asked.
+    """Return the claims of backends that survive the questions of a partition pass.
 
-    Nothing is rehearsed unless an isolated backend among them asks its library. BackendError is for
-    one that does not survive where ``on_compile_error`` makes that an error (SGK136), or cannot be
-    opened in another process (SGK137).
+    Nothing is rehearsed unless an isolated backend among them asks its library. It raises
+    BackendError if one does not survive and ``on_compile_error`` makes that an error (SGK136). It
+    also does so if one cannot be opened in another process (SGK137).
 
-    ``named``: Gets why a backend that somebody named was left out.
+    ``named``: Gets the reasons why named backends were left out.
     """
     claims, isolates = list(claims), bound.settings.isolates
     while bound.settings.isolate and any(

@@ -17,8 +17,8 @@ from subgraphkit.types import DataType
 
 NodeSelector = str | int | Callable[[Node], bool]
 """Names nodes: a node's name, an operator (``com.acme::Conv`` outside the default domain), a place
-in the node list, or a predicate. Text is a node's name if some node has it, else an operator. What
-names no node is an error; a predicate is not asked about ``Constant`` nodes."""
+in the node list, or a predicate. Text is a node's name if some node has it, else an operator. It is
+an error to name no node. A predicate does not get ``Constant`` nodes."""
 
 _FORMS = "Name a node, an operator, a place in the node list, or give a predicate."
 

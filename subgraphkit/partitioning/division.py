@@ -1,6 +1,6 @@
 """Division of a whole graph among the backends of a bind; of those behind ``auto``, few.
 
-What nobody claims is an error that says who refused it, and what would help.
+Unclaimed nodes are an error with the refusals and a remedy.
 """
 
 import warnings
@@ -89,7 +89,7 @@ def _weigh_division(
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
         return found
     best = claim_regions(bound, choose_again(bound, claims), costs=costs)
-    if any(best[0].free):  # what was given back nobody else takes
+    if any(best[0].free):  # nobody else takes the nodes given back
         best = found
     least = (costs.total(best[0]) or 0.0) / MARGIN
     for name in dict.fromkeys(claim.backend.name for claim in claims):
@@ -176,7 +176,7 @@ def _takers(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> Ite
 
 
 def _remedies(graph: BoundModel, left: Sequence[int], asked: Sequence[str]) -> list[str]:
-    """Say what would help with the nodes that are left: only what has not been tried."""
+    """Return remedies for the nodes that are left, except those that were tried."""
     takers = list(_takers(graph, left, asked))
     remedies = [f"Backend {name!r} takes them: add {name!r} to the backends." for name in takers]
     domains = {graph.table.domains[node] for node in left}

@@ -54,7 +54,7 @@ class Partitioning(PartitioningData):
 
     @cached_property
     def quality(self) -> "reports.Quality":
-        """Regions against the lower bound, coverage, what crosses, what was refused."""
+        """Regions against the lower bound, coverage, crossing values and refusals."""
         return reports.measure(self)
 
     def memory(self) -> "reports.Memory":
@@ -62,7 +62,7 @@ class Partitioning(PartitioningData):
         return reports.foresee(self)
 
     def shortfall(self) -> "reports.Shortfall | None":
-        """Return what to report because backends that were named have little; None if nothing.
+        """Return a report on named backends that have little of the model; None if none has.
 
         Raises:
             UnclaimedNodesError: A backend has less than ``require`` says, or there is something to
@@ -71,11 +71,11 @@ class Partitioning(PartitioningData):
         return None if self.is_as_asked else reports.find_shortfall(self)
 
     def explain(self, node: int | str | Node) -> "reports.Explanation":
-        """Tell which backends were asked about a node, in which order, and what each said.
+        """Return the answers of all backends that were asked about a node, in order.
 
         Args:
-            node: The node, its index, its name, or the name of a value that it makes. Of nodes of
-                one name it is the first.
+            node: The node, its index, its name, or the name of a value that it makes. If several
+                nodes have the name, it is the first.
 
         Raises:
             ConfigError: The model has no such node (SGK123).
@@ -118,8 +118,8 @@ class Partitioning(PartitioningData):
         and refusals. You can sort, filter and search its tables.
 
         Args:
-            against: A partitioning of the same model to compare with: the page shows what moved
-                from where to where, and both pictures.
+            against: A partitioning of the same model to compare with. The page shows the nodes that
+                moved, and both pictures.
             times: Seconds of one run, by subgraph id and by number of a node. Areas are times if
                 those of all subgraphs are given, and arithmetic if not.
 
@@ -139,9 +139,9 @@ class Partitioning(PartitioningData):
     def repartition(self, subgraph_id: str, refused: Mapping[int, Refusal]) -> "Partitioning":
         """Divide one subgraph anew, without nodes that its backend gave back.
 
-        What the backend still takes stays with it; the nodes given back are offered to the
-        properties and backends after it, the fallback last. All other subgraphs stay the same
-        objects. Dividing one region of a partitioning again never makes a cycle.
+        The backend keeps the nodes that it still takes. The others are offered to the properties
+        and backends after it, the fallback last. All other subgraphs stay the same objects.
+        Dividing one region of a partitioning again never makes a cycle.
 
         Args:
             subgraph_id: The subgraph.
@@ -153,10 +153,10 @@ class Partitioning(PartitioningData):
                 given back (SGK123).
             SelectorContractError: A node given back is not in the subgraph, or nothing that runs
                 was given back (SGK122).
-            UnclaimedNodesError: Nobody takes what was given back (SGK120).
+            UnclaimedNodesError: Nobody takes the nodes given back (SGK120).
 
-        Source: partitioning theory, refinement: replacing one region of an acyclic partitioning by
-        an acyclic partitioning of its own nodes keeps the whole acyclic.
+        Source: refinement in partitioning theory. In an acyclic partitioning, an acyclic
+        partitioning of one region's nodes may replace the region; the whole stays acyclic.
         """
         reasons: Iterable[object] = refused.values()
         wrong = next((reason for reason in reasons if not isinstance(reason, Refusal)), None)
@@ -171,7 +171,7 @@ class Partitioning(PartitioningData):
     def repartition_at(self, place: int, refused: Mapping[int, Refusal]) -> "Partitioning":
         """Do as ``repartition`` for the subgraph at a place in ``subgraphs``.
 
-        What comes of it stands at the same place, one after the other.
+        Its successors take the same place, one after the other.
         """
         index = self.claimed_by[place]
         return divided_anew(
@@ -219,7 +219,7 @@ class Partitioning(PartitioningData):
         return move_subgraph(self, subgraph_id, backend)
 
     def diff(self, other: "Partitioning") -> "Sequence[reports.Move]":
-        """Return what is on another backend than in ``other``, the most work first.
+        """Return the nodes on another backend than in ``other``, the most work first.
 
         Raises:
             ConfigError: They are of different models (SGK123).
@@ -274,24 +274,24 @@ def partition(
 ) -> Partitioning:
     """Divide a model among backends, or a subgraph of one among properties.
 
-    The backends claim in order, each with its properties in order, what those before them left; at
-    last the fallback backend takes the rest. Every region is convex and all can run one after the
-    other. The same graph and backends always give the same result, which is verified before it is
-    returned.
+    The backends claim in order, each with its properties in order. Each gets the nodes that earlier
+    ones left; the fallback backend takes the rest. Every region is convex and all can run one after
+    the other. The same graph and backends always give the same result, which is verified before it
+    is returned.
 
     Args:
-        bound: The bound model, or what ``bind`` makes one of; or a subgraph of a bound model. Not
-            changed. Nodes of a subgraph keep their numbers, and what no property takes goes to the
-            fallback backend.
+        bound: The bound model, or a source that ``bind`` takes, or a subgraph of a bound model. It
+            is not changed. Nodes of a subgraph keep their numbers, and the fallback backend gets
+            those that no property takes.
         backends: The backends in order: a selection string, a name, a ``Backend`` class or
             instance, a pair ``(name, options)``, or a list of them. Or ``"@plan.json"`` for a file
-            of ``tune``, or the placement it returned. None for what was configured when it was
-            bound. For a subgraph, the properties in order.
-        constraints: Nodes to be pinned to backends or kept from them, beside those that the
-            settings ``pin`` and ``keep_off`` name; what is given here wins.
-        dry_run: Whether a backend that is named and cannot run here takes part nevertheless, if its
-            claims need neither its device nor its library. What comes of it can be looked at and
-            not compiled: ``cannot_run`` of the partitioning says why.
+            of ``tune``, or the placement it returned. None for those configured when it was bound.
+            For a subgraph, the properties in order.
+        constraints: Nodes to pin to backends or keep from them, beside those of the settings
+            ``pin`` and ``keep_off``. These here win.
+        dry_run: Whether a named backend that cannot run here still takes part, if its claims need
+            neither its device nor its library. You can look at the result but not compile it; its
+            ``cannot_run`` says why.
 
     Raises:
         ConfigError: The selection cannot be read (SGK107), or a constraint names something unknown
@@ -317,7 +317,7 @@ def partition(
             state, passes, demanded = divide_model(
                 bound, settings, demands, named=named, dry_run=dry_run
             )
-            # nobody named those of a placement: what was measured is as asked
+            # nobody named those of a placement, so none of them falls short
             partitioning = _make_partitioning(state, passes, demanded, {} if placed else named)
             if placement is not None and placement.regions:
                 partitioning = with_regions(partitioning, placement.regions_in(partitioning))

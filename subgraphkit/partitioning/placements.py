@@ -1,4 +1,4 @@
-"""Placements of a bind: which one a selection names, or was kept, and where it holds.
+"""Placements of a bind: the one that a selection names or the cache has, and its conditions.
 
 ``tune`` measures one, keeps it in the cache and writes it into a plan file; ``Partitioning.save``
 writes one with its regions. A bind finds it again: ``backend="@plan.json"`` names the file, and
@@ -86,7 +86,7 @@ def _versions(settings: ResolvedConfig) -> dict[str, str]:
     return dict(sorted(versions.items()))
 
 
-_version: Final = cache(version_of)  # what is loaded stays, and every bind on auto asks
+_version: Final = cache(version_of)  # loaded modules stay, and every bind on auto asks
 
 
 @cache
@@ -111,7 +111,7 @@ def find_placement(bound: BoundModel, settings: ResolvedConfig) -> Placement | N
     folder = kept_folder(settings.cache_dir, AUTO) if settings.cache else None
     if folder is None or not any(folder.iterdir()):
         return None
-    if settings.max_error:  # what was tuned for it, or else in float32
+    if settings.max_error:  # the one tuned for it, or else for float32
         exact = replace(settings, max_error=0.0)
         return _read_kept(bound, settings, folder) or _read_kept(bound, exact, folder)
     return _read_kept(bound, settings, folder)
@@ -155,7 +155,7 @@ def warn_of_differences(
     except NoKeyError:
         return
     then = placement.circumstances
-    kept = then if placement.regions else now  # what was not measured depends on less
+    kept = then if placement.regions else now  # an unmeasured plan depends on less
     differing = [key for key, value in now.items() if key in kept and then.get(key) != value]
     if "shapes" in differing:  # the digest has them too, and a model without these nodes is refused
         differing = [key for key in differing if key != "model"]
@@ -190,7 +190,7 @@ def resolve_selection(
             f"plan file {str(named)!r} places every node, so none can be pinned or kept off",
             hint="Leave out the constraints, or name backends in place of the plan file.",
         )
-    # what is kept was measured without regard to the shares that are required
+    # kept placements were measured without regard to required shares
     passed_over = demanded or (settings.require and named is None)
     placement = None if passed_over else find_placement(bound, settings)
     if placement is None:

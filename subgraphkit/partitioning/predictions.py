@@ -1,7 +1,7 @@
-"""Predictions of what nodes cost on a backend, which ``auto`` goes by where nothing is stored.
+"""Predictions of nodes' costs on a backend, which ``auto`` uses if no placement is stored.
 
-A node costs something by itself, and something for each operation or, where memory is what bounds
-it, each byte. Both are taken from a table by class of operator and backend, measured once by
+A node costs something by itself, and something for each operation, or for each byte if memory is
+the bound. Both are in a table by class of operator and backend, measured once by
 ``benchmarks/backends/bench_operators.py``. Nothing else moves a prediction: ``tune`` measures one
 model, and says nothing of others. Predictions rank backends and weigh small regions; they are no
 measurement.
@@ -106,7 +106,7 @@ _LEAST: Final = 1e-3
 
 
 def _is_open_picture(shape: Shape | None) -> bool:
-    """Say whether what is fed are pictures of open size: what pixels cost outweighs the nodes."""
+    """Say whether the input is pictures of open size: the cost of pixels outweighs the nodes'."""
     match shape:
         case (_, 1 | 3, height, width):
             return not (isinstance(height, int) and isinstance(width, int))
@@ -212,7 +212,7 @@ class Predictions:
         price = _COSTS[RUN].get(name, _STEP) + crossing * _VALUE
         if self._share(nodes) < _SMALL:
             return rest - (self.of(name, nodes) or 0.0) > price
-        # What counts as one element may be many.
+        # An open size counts as one element, but may be many.
         return rest > price or any(is_open(Node(self._bound, node)) for node in nodes)
 
     def _by_total(self, nodes: Iterable[int]) -> float:

@@ -1,8 +1,8 @@
 """Partitionings changed by hand: regions merged, split, put on another backend, or given in a file.
 
-Source: partitioning theory, refinement: replacing one region of an acyclic partitioning by an
-acyclic partitioning of its own nodes keeps the whole acyclic. What is merged, or comes from a file,
-is no refinement, and is checked.
+Source: refinement in partitioning theory. In an acyclic partitioning, an acyclic partitioning of
+one region's nodes may replace the region; the whole stays acyclic. Merged regions, and those from a
+file, are no refinement, and are checked.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -175,7 +175,7 @@ def _with_backend(
     *_, found = choose_claimants(partitioning.graph, alone, lambda _: True)
     own = [one for one in found if one.backend.name == name]
     last = claims[-1]
-    behind = last.is_fallback or last.backend.name == settings.fallback  # takes what is refused
+    behind = last.is_fallback or last.backend.name == settings.fallback  # takes refused nodes
     place = len(claims) - behind * sum(one.backend is last.backend for one in claims)
     shift = [at + len(own) * (at >= place) for at in range(len(claims))]
     return name, (*claims[:place], *own, *claims[place:]), shift
@@ -187,7 +187,7 @@ def divided_anew(
     first: int = 0,
     given_back: Mapping[int, Refusal] = MappingProxyType({}),
 ) -> PartitioningT:
-    """Divide the subgraph at a place anew, by what is demanded; what comes of it stands there.
+    """Divide the subgraph at a place anew, under the demands; its successors take the place.
 
     ``given_back``: The nodes that the ``first`` property to be asked gave back, with the reasons.
     """

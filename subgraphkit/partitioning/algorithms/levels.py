@@ -256,7 +256,7 @@ class _Settling:
             end = begin
 
     def _try_move(self, unit: int, new: int) -> bool:
-        """Move a unit if that adds nothing to what is cut."""
+        """Move a unit if that adds no bytes to the cut."""
         level, nets, old = self.level, self._nets, self.level[unit]
         change = 0
         for net in nets.made_by(unit):

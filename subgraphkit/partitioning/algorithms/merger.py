@@ -5,7 +5,7 @@ mostly tell whether two neighbours may be contracted. Otherwise a search decides
 the stretch of the order between the two. The nodes it meets are those that have to move. The search
 tries both directions with growing limits, so it costs at most a few times the cheaper of the two.
 
-The order is a linked list whose items carry increasing labels: "does ``a`` come before ``b``" is
+The order is a linked list with increasing labels. ``a`` comes before ``b`` if
 ``label[a] < label[b]``, and a move costs as much as the items moved.
 
 Source:

@@ -166,7 +166,7 @@ def contract(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> Contracti
 def run_order(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[int]:
     """Return the indices of ``groups`` in an order in which they can run; else CyclicGroupsError.
 
-    Of the groups that could come next, the one whose first unit is smallest does.
+    Of the possible next groups, the one with the smallest first unit comes first.
     """
     home, leaders = _number_units(_firsts(adjacency.count, groups))
     small = _quotient(adjacency, home, len(leaders))
@@ -182,9 +182,9 @@ def contract_groups(
 ) -> tuple[Contraction, list[Sequence[int]], list[Sequence[int]]]:
     """Contract ``fixed``, and all groups but the latest on every cycle.
 
-    Strong components do not touch each other, so one round sees to all of them. One that is left
-    after some rounds loses half of its groups at a time, so the whole takes near-linear time.
-    Returned are the contraction, the groups in it, and those left out.
+    Strong components do not touch each other, so one round works on all of them. After some rounds,
+    a remaining one loses half of its groups at a time. So the whole takes near-linear time. This
+    returns the contraction, the groups in it, and those left out.
     """
     kept, dropped = list(groups), list[Sequence[int]]()
     for attempt in count():
@@ -206,8 +206,8 @@ def contract_groups(
 def cyclic_groups(adjacency: Adjacency, groups: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return the indices of the groups on cycles, ascending, by strong component of the quotient.
 
-    At least one group lies in each of those that have several nodes, and each of these groups lies
-    on a cycle in it.
+    Every component of several nodes has at least one group, and each of its groups lies on a cycle
+    in it.
     """
     component, sizes = _strong_components(adjacency, _firsts(adjacency.count, groups))
     found: dict[int, list[int]] = {}

@@ -65,9 +65,9 @@ class RefusalColumn:
 
 
 class CheckedProperty:
-    """A property whose answers are held to the contract, and that is blamed for what it raises.
+    """A property whose answers are checked against the contract, and that is blamed for its errors.
 
-    A value at the edge of a region is asked about once per node and side, whoever wants to know.
+    It is asked about a value at the edge of a region once per node and side.
     """
 
     def __init__(self, claim: Claim, graph: BoundGraph) -> None:

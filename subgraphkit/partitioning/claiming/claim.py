@@ -21,9 +21,9 @@ from subgraphkit.partitioning.claiming.grow import grow
 from subgraphkit.partitioning.claiming.merge import Grown, bound_of, merge
 from subgraphkit.partitioning.claims import Claim
 
-# How often regions are made again. After that those are dropped in which something is refused,
-# which makes no new edges. Of 5,478 passes on random graphs with sizes, reviews, groups and borders
-# 1,008 took a second round, 13 a fourth and none a sixth.
+# How often regions are made again. After that, regions with a refusal are dropped, which makes no
+# new edges. Of 5,478 passes on random graphs, 1,008 took a second round, 13 a fourth and none a
+# sixth.
 _ROUNDS: Final = 16
 
 
@@ -31,8 +31,8 @@ class Bound(NamedTuple):
     """How good the regions of one property are.
 
     Attributes:
-        lower_bound: No partitioning of the claimed nodes by this rule has fewer regions; None once
-            some of them, or of those claimed before, were given back.
+        lower_bound: No partitioning of the claimed nodes by this rule has fewer regions. None once
+            some of them, or of earlier claims, were given back.
         maximal: False if the work budget ended before every possible merge had been tried.
     """
 
@@ -75,8 +75,8 @@ class Passes(NamedTuple):
     def refusals_of(self, node: int) -> tuple[RefusedBy, ...]:
         """Return who refused a node, in the order of asking.
 
-        Several properties of a backend often share their rules: of what they say in the same words
-        a reader wants the first.
+        Several properties of a backend often share their rules. Of equal reasons, this returns the
+        first.
         """
         first: dict[tuple[str, Refusal], RefusedBy] = {}
         for claim, column in self.asked:
@@ -95,12 +95,12 @@ def claim_all(
     earlier: Passes | None = None,
     told: Callable[[Claim], object] = lambda _: None,
 ) -> Passes:
-    """Let every property claim regions of what those before it left.
+    """Let every property claim regions of the nodes left by earlier ones.
 
     ``barred``: Returns by node why a property must not take it.
-    ``earlier``: What came of the passes over the whole graph, if these are over a part of it; its
-    columns are changed. Of properties that have a pass again, the bounds on the number of regions
-    are struck out: they were about other nodes.
+    ``earlier``: The passes over the whole graph, if these are over a part of it; its columns are
+    changed. Properties with a new pass lose their bounds on the number of regions, which were for
+    other nodes.
     ``told``: Hears of each property before it claims.
     """
     claims = tuple(map(attrgetter("claim"), state.properties))
@@ -166,7 +166,7 @@ def _claim_regions(pass_: Pass) -> Bound:
 def open_pass(
     state: PartitionState, index: int, refusals: RefusalColumn, barred: Mapping[int, Refusal]
 ) -> Pass:
-    """Ask a property what it wants kept together and, where that is simple, what it takes."""
+    """Ask a property for its groups and, if its selector is stateless, for its nodes."""
     asked = state.properties[index]
     eligible = bytearray(state.free)
     for node, refusal in barred.items():
@@ -188,7 +188,7 @@ def open_pass(
     selector = asked.new_selector()
     if stateless := asked.flag(selector, "stateless"):
         eligible = asked.ask_each(selector, state.order, eligible, refusals)
-    # What the last property parts, nobody is left to keep together.
+    # After the last property, nobody is left to keep its groups together.
     is_last = index + 1 == len(state.properties)
     torn = [] if is_last else [group for group in dropped if named.isdisjoint(group)]
     pass_ = Pass(state, index, refusals, selector, stateless, eligible, graph, torn, loose)

@@ -1,7 +1,7 @@
 """The state of a partition pass: what each node belongs to, and the graph in between.
 
-Nodes are worked on by *rank*, their place in the topological order. What cannot be divided any more
-(a region claimed before, a group) is one vertex of the contracted graph.
+Nodes are worked on by *rank*, their place in the topological order. An indivisible set, such as a
+region claimed before or a group, is one vertex of the contracted graph.
 """
 
 from array import array
@@ -88,11 +88,10 @@ class PartitionState:
         atoms: Sets of ranks that no property may cut: each QuantizeLinear with the
             DequantizeLinear nodes it feeds. A path may leave an atom and come back. Then only a
             region with the path holds the atom whole, and the last property may cut it.
-        weigh: Says why a region is not worth handing over, None if it is; itself None where nobody
-            weighs regions.
+        weigh: Says why a region is not worth handing over, None if it is. None itself if regions
+            are not weighed.
 
-    ``nodes``: Nodes of a convex region to work on, in an order in which they can run that is part
-    of the graph's own; None for all.
+    ``nodes``: Nodes of a convex region to work on, in the graph's own running order; None for all.
     """
 
     def __init__(
@@ -123,8 +122,8 @@ class PartitionState:
     ) -> tuple[ContractedGraph, list[Sequence[int]]]:
         """Contract the claimed regions, the atoms and the groups of a property.
 
-        Not contracted, and returned with the graph, are those groups and atoms that cannot stay
-        together because a path leaves and comes back.
+        Groups and atoms that a path leaves and comes back to cannot stay together. They are not
+        contracted, and returned with the graph.
         """
         claimed = [region.ranks for region in self.regions]
         joined = unite_groups([*(atom for atom in self.atoms if self.free[atom[0]]), *groups])
@@ -215,14 +214,14 @@ def _by_rank(graph: BoundGraph, order: "array[int]", rank_of: "array[int]") -> A
 
 @dataclass(eq=False)
 class Pass:
-    """What one property may take of a partition state, which only ever shrinks.
+    """The nodes of a partition state that one property may take; they only ever shrink.
 
     Attributes:
         index: Place of the property among those asked.
         refusals: Why it does not take nodes.
         selector: The first of its selectors.
         stateless: Whether that says of itself that it keeps no state.
-        eligible: By rank, 1 for what it may take; of a group all or none.
+        eligible: By rank, 1 for nodes it may take; of a group all or none.
         torn: Atoms that are not one vertex; a property after this one can take what this one would
             part.
         loose: Ranks of groups that do not hang together by themselves.
@@ -245,7 +244,7 @@ class Pass:
 
     @property
     def ranks(self) -> Iterator[int]:
-        """What is eligible, ascending."""
+        """The eligible ranks, ascending."""
         return compress(range(self.state.count), self.eligible)
 
     @cached_property

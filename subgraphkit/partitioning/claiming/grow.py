@@ -3,8 +3,8 @@
 The order of the questions is MXNet's: seeds in topological order, breadth first from each,
 producers before consumers. A selector without a state has been asked about every node before.
 
-A candidate that must stay whole and cannot is grown again, by the same selector, within the part of
-its seed. What keeps candidates from waiting on each other is one division of all of them.
+Some candidates must stay whole and cannot. These are grown again, by the same selector, within the
+part of the seed. One division of all candidates keeps them from waiting on each other.
 
 Source:
     MXNet subgraph API, ``SelectSubgraphNodes`` and ``LabelSubgraph``.
@@ -37,7 +37,7 @@ _FILTERED: Final = Refusal("filtered", "the selector's filter dropped the node")
 
 
 def grow(pass_: Pass) -> Grown:
-    """Let selectors that keep a state take nodes of what is eligible."""
+    """Let selectors with a state take eligible nodes."""
     growth = _Growth(pass_)
     growth.seed(range(pass_.state.count))
     for attempt in count():
@@ -159,7 +159,7 @@ class _Growth:
         return [rank for rank in ranks if rank not in gone]
 
     def _flood(self, selector: SubgraphSelector, seed: int, allowed: Collection[int]) -> list[int]:
-        """Offer neighbours of what was taken, over and over; return all that was taken."""
+        """Offer neighbours of the nodes taken, over and over; return all taken."""
         own = self._part_of.get(seed)
         queue = list(self._group(seed))
         taken = set(queue)
@@ -198,8 +198,7 @@ class _Growth:
     ) -> bool:
         """Take the rest of a group whose first node was asked about, or refuse all of it.
 
-        What is said of a seed outweighs what is said of an offered node, since the seed question is
-        about the node alone.
+        The answer for a seed outweighs that for an offered node, as it is about the node alone.
         """
         group, at = self._group(rank), rank
         if refusal is None and len(group) > 1:
@@ -220,7 +219,7 @@ class _Growth:
     ) -> tuple[Refusal | None, int, int]:
         """Offer the other nodes of a group one by one, along the edges between them.
 
-        Returned are the first refusal, of whom, and how many were asked about.
+        This returns the first refusal, its node, and the number of questions.
         """
         waiting, queue = set(group) - {first}, deque([first])
         while waiting:

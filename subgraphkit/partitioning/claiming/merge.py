@@ -15,7 +15,7 @@ from subgraphkit.partitioning.claiming.graph import Pass
 
 
 class Grown(NamedTuple):
-    """What selectors took.
+    """The nodes taken by selectors.
 
     Attributes:
         labels: By rank, the number of the candidate a node is in; 0 for none.
@@ -45,7 +45,7 @@ def divide(pass_: Pass, labels: Sequence[int], *, from_start: bool = False) -> D
 
 
 def merge(pass_: Pass, grown: Grown) -> tuple[list[list[int]], int, bool]:
-    """Make regions of what selectors took.
+    """Make regions of the nodes taken by selectors.
 
     This returns the regions by rank, a lower bound of their number under the property's rule, and
     whether every possible merge was tried.
@@ -123,8 +123,8 @@ def divide_one(pass_: Pass, ranks: Sequence[int]) -> tuple[list[list[int]], list
 def _exits(adjacency: Adjacency, inside: Collection[int]) -> tuple[dict[int, int], list[int], int]:
     """Follow the edges that leave some vertices, up to the last of these.
 
-    Returned are the vertices met, each with the one before it; a way that comes back in; and the
-    edges seen.
+    This returns the vertices met, each with the one before it, a way that comes back in, and the
+    number of edges seen.
     """
     last, work = max(inside), 0
     before: dict[int, int] = {}

@@ -37,7 +37,7 @@ class PartitioningData:
     Attributes:
         graph: The bound model; as the subgraph sees it, where one was divided.
         subgraphs: The subgraphs, in an order in which they can run.
-        passes: Which properties were asked in which order, and what came of it.
+        passes: The properties asked, in order, and their outcomes.
         claimed_by: For each subgraph the place of its property in ``passes``.
         constraints: What the user demanded.
         named: The backends that you named, in order. Each has the reason why it was left out, or an
@@ -78,7 +78,7 @@ class PartitioningData:
 
     @property
     def cannot_run(self) -> Mapping[str, BackendUnavailableError]:
-        """By backend that takes part in a dry run, what it lacks here; raised at compile."""
+        """The lack of each backend in a dry run, by name; raised at compile."""
         found = {claim.backend.name: lack_of(claim.backend) for claim in self.passes.claims}
         return {name: error for name, error in found.items() if error is not None}
 
@@ -135,14 +135,13 @@ class PartitioningData:
     def refusals(self) -> Mapping[int, tuple[RefusedBy, ...]]:
         """By node, the properties that refused it and their reasons, in the order of asking.
 
-        What several properties of a backend say in the same words is there once, as said by the
-        first of them.
+        Equal reasons of several properties of a backend are there once, under the first.
         """
         refused = {node for _, column in self.passes.asked for node, _ in column.items()}
         return {node: self.passes.refusals_of(node) for node in sorted(refused)}
 
     def refusals_by(self, backend: str) -> Mapping[int, Refusal]:
-        """Return why nodes are not on a backend, by node: what was said of each last."""
+        """Return by node why nodes are not on a backend: the last reason for each."""
         said: dict[int, Refusal] = {}
         for claim, column in self.passes.asked:
             if claim.backend.name == backend:

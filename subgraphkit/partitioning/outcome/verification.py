@@ -41,9 +41,9 @@ class Violation(NamedTuple):
 def find_violation(
     adjacency: Adjacency, region_of: Sequence[int], region_count: int, connected: Sequence[bool]
 ) -> Violation | None:
-    """Check that the regions are a partition, can run one after the other, and hang together.
+    """Check that the regions are a partition, can run one after the other, and are connected.
 
-    That every region is convex follows from the quotient having no cycle.
+    Every region is convex, because the quotient has no cycle.
     """
     if len(region_of) != adjacency.count:
         return Violation("unassigned", (), (min(len(region_of), adjacency.count),))
@@ -88,8 +88,8 @@ def _find_cycle(adjacency: Adjacency, home: Longs, count: int) -> Violation | No
 def cycle_path(adjacency: Adjacency, home: Sequence[int], waiting: Sequence[int]) -> list[int]:
     """Find a cycle among the groups that were never ready.
 
-    ``waiting``: For each group how many of its incoming edges come from groups that were never
-    ready; positive for at least one group, else zero.
+    ``waiting``: For each group, the number of edges from groups that were never ready. It is
+    positive for at least one group, else zero.
     """
     entry: dict[int, tuple[int, int]] = {}
     for unit in range(adjacency.count):
@@ -164,7 +164,7 @@ def _violation_error(state: PartitionState, violation: Violation) -> InternalErr
 
 
 def verify_edges(state: PartitionState, subgraphs: Sequence[Subgraph]) -> None:
-    """Check the inputs and outputs of all subgraphs; InternalError if they are not what is read."""
+    """Check the inputs and outputs of all subgraphs; InternalError if readers need others."""
     graph, constants = state.graph, state.graph.constants
     made_by, inputs, bodies = graph.table.outputs, graph.table.inputs, graph.table.bodies
     wanted = {*graph.outputs, *state.wanted}.union(*(one.inputs for one in subgraphs))
@@ -188,8 +188,8 @@ def verify_edges(state: PartitionState, subgraphs: Sequence[Subgraph]) -> None:
 def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) -> None:
     """Check that nothing crosses an edge that a property forbids (InternalError).
 
-    Only properties that answer ``accept_boundary`` themselves are concerned, and hardly any is
-    asked anew: their answers are kept with the partition state.
+    It asks only properties with their own ``accept_boundary``, and hardly any anew: the partition
+    state keeps their answers.
     """
     for subgraph, value, refusal in forbidden_crossings(state, made):
         raise InternalError(

@@ -51,10 +51,10 @@ class Explanation:
         node: Index of the node.
         label: How messages name it.
         subgraph: The subgraph it is in; empty if it was left out at bind.
-        is_constant: Whether it only states a constant; such a node travels with its first reader
-            and nobody is asked about it. So is one that was left out.
+        is_constant: Whether it only states a constant or was left out. Such a node travels with its
+            first reader, and nobody is asked about it.
         asked: Every property in the order of its turn.
-        left_out: What became of it, if it was left out at bind, such as ``computed at bind``.
+        left_out: The reason why it was left out at bind, such as ``computed at bind``; else empty.
     """
 
     node: int
@@ -65,7 +65,7 @@ class Explanation:
     left_out: str = ""
 
     def __str__(self) -> str:
-        """Render for people; what several properties of a backend refuse alike is one line."""
+        """Render for people; equal refusals of several properties of a backend are one line."""
         if self.left_out:
             return f"{printable(self.label)}: in no subgraph\n  left out: {self.left_out}"
         lines = [f"{self.label}: in subgraph {self.subgraph}"]
@@ -75,7 +75,7 @@ class Explanation:
         return "\n".join(map(printable, lines))
 
     def _merge_refusals(self) -> Iterable[AskedProperty]:
-        """Return what was said, properties that refused for the same reason under one name."""
+        """Return the answers; properties with the same reason are under one name."""
         lines: dict[object, AskedProperty] = {}
         for place, asked in enumerate(self.asked):
             said = (asked.backend, asked.refusal) if asked.verdict == "refused" else place
@@ -87,7 +87,7 @@ class Explanation:
 
 
 def explain(partitioning: PartitioningData, node: int) -> Explanation:
-    """Tell in which subgraph a node is, and what the properties asked about it said."""
+    """Return the subgraph of a node, and the answers of the properties asked about it."""
     if left_out := partitioning.graph.left_out.get(node):
         label = partitioning.graph.nodes[node].label
         return Explanation(node, label, "", is_constant=True, asked=(), left_out=left_out)

@@ -23,7 +23,7 @@ from subgraphkit.texts import count_of, in_bytes
 # Bytes that reading a model takes beside its data, and a second copy of what protobuf parses.
 _PARSING: Final = 4 << 20
 _BASE: Final = 1 << 20
-# Bytes of what a bound model and its plan are made of, beside data, per node.
+# Bytes of a bound model and its plan, beside data, per node.
 _OF_A_NODE: Final = 10 << 10
 _SHOWN_VALUES: Final = 5
 
@@ -35,15 +35,15 @@ class StepMemory:
     Attributes:
         subgraph: Id of the subgraph.
         backend: Name of its backend.
-        held: What its operator holds beside the model's own data: packed copies, an engine.
+        held: The memory of its operator beside the model's own data: packed copies, an engine.
         opening: The most that making it takes beyond that.
-        work: The most that a run of it takes: its values, results included, and what the backend
-            needs beside them.
+        work: The most that a run of it takes: its values, with results, and the backend's own
+            needs.
         keeps_work: Whether that stays with the operator between runs.
         waiting: Values of other steps that live while it runs.
         values: The most that its values alone take.
         node: The node that runs when they do; empty if there is none.
-        living: What lives then, bytes by value, the largest few.
+        living: The largest few values that live then, in bytes.
     """
 
     subgraph: str
@@ -63,11 +63,11 @@ class Memory:
     """The memory that a session will take, in bytes, as far as backends can say.
 
     Attributes:
-        model: Data of the model in this process, each weight counted once, and what is computed or
-            read from other files for the backends.
+        model: Data of the model in this process, each weight counted once. Data computed or read
+            from other files for the backends counts, too.
         loading: The most while the model was loaded.
-        base: What the graph and the session are made of.
-        libraries: By backend, what its library takes once, with the first model.
+        base: The graph and the session themselves.
+        libraries: By backend, the memory of its library, once, with the first model.
         steps: The subgraphs, in order.
         unsized: How many values have no known size, and count for nothing.
     """
@@ -81,7 +81,7 @@ class Memory:
 
     @property
     def held(self) -> int:
-        """What the session holds from its opening on, before it has run."""
+        """The memory of the session from its opening on, before it has run."""
         return self._shared + sum(step.held for step in self.steps)
 
     @property
@@ -144,7 +144,7 @@ class Memory:
         }
 
     def __str__(self) -> str:
-        """Render the sums and what is the most as a few lines for people."""
+        """Render the sums and the largest parts as a few lines for people."""
         sums = ("loading", "opening", "running", "peak")
         loading, opening, running, most = (in_bytes(getattr(self, name)) for name in sums)
         lines = [f"loading {loading}, opening {opening}, running {running}: {most} at most"]

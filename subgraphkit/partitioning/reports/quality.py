@@ -12,7 +12,7 @@ from subgraphkit.types import TensorType
 from subgraphkit.viewing import Table
 
 NOTICEABLE: Final = 0.01
-"""The share of a model's FLOPs below which nobody is told anything."""
+"""The share of a model's FLOPs below which nothing is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class BackendQuality:
 
     Attributes:
         backend: Name of the backend.
-        is_fallback: Whether it only took what nobody else claimed.
+        is_fallback: Whether it only took unclaimed nodes.
         regions: Number of its subgraphs.
-        lower_bound: No division of its nodes has fewer, after the choices of earlier backends; None
+        lower_bound: No division of its nodes has fewer, after the choices of earlier backends. None
             once ``repartition`` gave a region back.
         maximal: False if the work budget ended before every possible merge had been tried.
         nodes: Nodes at home in its subgraphs; ``Constant`` nodes do not count.
@@ -82,7 +82,7 @@ class Quality:
 
 
 def measure(partitioning: PartitioningData) -> Quality:
-    """Measure a partitioning; linear in the graph. What nobody reads is no work."""
+    """Measure a partitioning; linear in the graph. Values without readers are no work."""
     homes = [working_nodes(partitioning.graph, one) for one in partitioning.subgraphs]
     node_count = sum(map(len, homes))
     cut = {name for *_, names in partitioning.crossings() for name in names}
@@ -102,7 +102,7 @@ def measure(partitioning: PartitioningData) -> Quality:
 
 
 def working_nodes(graph: BoundGraph, subgraph: Subgraph) -> list[int]:
-    """Return the nodes of a subgraph that work there: none where nobody reads what it makes."""
+    """Return the nodes of a subgraph that work there: none if nobody reads its outputs."""
     return [n for n in subgraph.nodes if subgraph.outputs and not graph.is_constant_node(n)]
 
 
@@ -161,7 +161,7 @@ class Move:
 
 
 def find_moves(partitioning: PartitioningData, against: PartitioningData) -> list[Move]:
-    """Return what is on another backend than in ``against``; else ConfigError (SGK123)."""
+    """Return the nodes on another backend than in ``against``; else ConfigError (SGK123)."""
     if not partitioning.divides_as(against):
         raise ConfigError(
             "SGK123",

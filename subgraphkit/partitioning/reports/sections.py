@@ -34,7 +34,7 @@ class _Portrait:
 
     Attributes:
         times: Seconds of one run, by subgraph id and by number of a node, as far as they are known.
-        before: By node, who has it in the partitioning that this one is compared with.
+        before: By node, its backend in the partitioning to compare with.
     """
 
     partitioning: PartitioningData
@@ -51,7 +51,7 @@ class _Portrait:
         yield self.reasons()
 
     def summary(self) -> Table:
-        """Return who has which share of the work."""
+        """Return the backends' shares of the work."""
         quality = self.quality
         said = [
             main_reason(self._causes),
@@ -284,7 +284,7 @@ def as_page(
 def as_fragment(
     partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
 ) -> str:
-    """Return who has which share of the work, and the picture, for a notebook."""
+    """Return the backends' shares of the work, and the picture, for a notebook."""
     portrait = _Portrait(partitioning, quality, times, {})
     return fragment(portrait.summary(), portrait.drawing("Subgraphs"))
 
@@ -305,7 +305,7 @@ def _most(counts: Counter[str]) -> str:
 
 
 def dry_run_lines(partitioning: PartitioningData) -> list[str]:
-    """Say of every backend that plans here and cannot run what it lacks, in one line."""
+    """Return a line for each backend that plans here and cannot run, with its lack."""
     return [
         printable(
             f"dry run, nothing can run here: {name}: {error.context.get('problem', error.message)}"

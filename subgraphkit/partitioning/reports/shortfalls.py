@@ -30,10 +30,10 @@ from subgraphkit.partitioning.reports.quality import NOTICEABLE, working_nodes
 from subgraphkit.texts import count_of, printable
 
 LITTLE: Final = 0.1
-"""The share of the work offered to a backend below which it has little."""
+"""A backend has little if it takes less than this share of the work offered to it."""
 
 HALF: Final = 0.5
-"""The same of the backend that was named first, which is the one that somebody counts on."""
+"""The same for the backend that you named first, on which you count."""
 
 _LONGEST: Final = 300
 _LONGEST_REASON: Final = 90
@@ -43,13 +43,13 @@ _WILLED: Final = frozenset({"pinned", "excluded"})
 _SHOWN_SIZES: Final = 3
 _SHOWN_BACKENDS: Final = 3
 
-# The backends whose loss of NaN this process was told of.
+# The backends whose loss of NaN was reported in this process.
 _reported: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """What a user should know of a placement that is not as asked.
+    """The facts for you on a placement that is not as asked.
 
     Attributes:
         message: Who has what share of the work, and the main reason.
@@ -80,7 +80,7 @@ class Shortfall:
 
 
 def find_shortfall(partitioning: PartitioningData) -> Shortfall | None:
-    """Hold a placement against what was asked for; None if all is as asked.
+    """Compare a placement with the selection; None if all is as asked.
 
     UnclaimedNodesError (SGK125): a backend has less of the work than ``require`` says, or there is
     something to report and ``on_fallback`` is ``"error"``.
@@ -118,7 +118,7 @@ def report_lost_nan(partitioning: PartitioningData) -> None:
 
 
 class _Work:
-    """The work of a model, by who has it and who refused it."""
+    """The work of a model, by backend that has it or refused it."""
 
     def __init__(self, partitioning: PartitioningData) -> None:
         self._partitioning = partitioning
@@ -206,7 +206,7 @@ class _Work:
         return Shortfall(message, f"{remedy}{_ACCEPTED}", events)
 
     def _shares(self, first: Iterable[str]) -> str:
-        """Say who has what, those that fall short first, then by work."""
+        """Write the backends' shares, those that fall short first, then by work."""
         others = sorted(self._nodes, key=lambda name: -self.share(name))
         have = [name for name in others if self._nodes[name]]
         names = list(dict.fromkeys([*first, *have]))
@@ -221,7 +221,7 @@ class _Work:
         return ", ".join(shown)
 
     def _refused_by(self, name: str) -> dict[int, Refusal]:
-        """Return what a backend refused of its own will, and that is run elsewhere."""
+        """Return the nodes that a backend itself refused and that run elsewhere."""
         return {
             node: refusal
             for node, refusal in self._partitioning.refusals_by(name).items()
