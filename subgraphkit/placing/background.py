@@ -1,7 +1,7 @@
 """Building in the background: a session runs on a backend that opens quickly until all is compiled.
 
-Then one exchange puts what was compiled in its place. Engines are proven beside runs, when the
-session has given its first answer.
+Then one exchange puts the compiled plan in its place. Engines are proven beside runs, after the
+first answer of the session.
 """
 
 import threading
@@ -135,8 +135,8 @@ class BackgroundBuild:
         self._progress.cancel()
 
     def status(self, session: Session) -> dict[str, SubgraphStatus]:
-        """Return how far the subgraphs are, by their ids."""
-        is_over = self.ready  # asked first: the thread may end meanwhile, and what it did be seen
+        """Return the states of the subgraphs, by their ids."""
+        is_over = self.ready  # asked first: the thread may end meanwhile
         running, wanted = session.plan, self._wanted
         if running.partitioning is not self._start or wanted is self._start:
             return statuses(running)
@@ -177,7 +177,7 @@ class BackgroundBuild:
             shortfall.report(wanted)
 
     def _exchange(self, compiled: CompiledSubgraphs) -> None:
-        """Have the session run what is compiled, and prove its engines beside its runs."""
+        """Have the session run the compiled plan, and prove its engines beside its runs."""
         session = self._session()
         try:
             if session is None:
@@ -248,7 +248,7 @@ class BackgroundProof:
         self._thread.start()
 
     def finish(self) -> None:
-        """Prove at once what is not proven yet, and wait for it."""
+        """Prove the remaining engines at once, and wait for them."""
         self._at_once.set()
         self._thread.join()
 
@@ -288,10 +288,10 @@ class ImprovingSession(Session):
 
     @property
     def tuning(self) -> str:
-        """How far measuring in the background is; empty where nothing measures.
+        """The state of measuring in the background; empty if nothing measures.
 
-        ``"measuring"``, then ``"exchanged"``, ``"kept"`` where the plan was the best already,
-        ``"failed"``, or ``"stopped"`` if the session was closed before.
+        It is ``"measuring"``, then ``"exchanged"``, or ``"kept"`` if the plan was the best already.
+        It is ``"failed"``, or ``"stopped"`` if the session was closed before.
         """
         return "" if self._tuning is None else self._tuning.state
 
@@ -319,7 +319,7 @@ class ImprovingSession(Session):
         return super().update_weights(changed)
 
     def close(self) -> None:
-        """Release what the operators hold, and stop what is built or measured in the background.
+        """Release the operators, and stop building and measuring in the background.
 
         Waits for the backend that is compiling to come to its next step, and for engines that are
         still to be proven. May be called more than once.

@@ -30,7 +30,7 @@ _WINDOW: Final = 3
 class Piece:
     """Nodes that follow each other, with few values entering and leaving.
 
-    ``kind``: The same for regions that are equal node by node, whatever their names and weights.
+    ``kind``: The same for regions that are equal node by node, with any names and weights.
     """
 
     nodes: tuple[int, ...]
@@ -111,12 +111,12 @@ def few_switches(
     passing: Mapping[str, float],
     together: Mapping[str, float] = MappingProxyType({}),
 ) -> list[tuple[str, ...]]:
-    """Return who may run each region, the quickest by prediction first, with few switches.
+    """Return backends for the regions, with few switches, the quickest by prediction first.
 
     Regions follow each other, so a switch is where the next one has another backend. Few long
     regions are all that can pay: each cut parts what a library would fuse.
 
-    ``seconds``: For each region what it takes, by backend; those that do not take it are left out.
+    ``seconds``: For each region its seconds by backend, without those that do not take it.
     ``passing``: By backend, the seconds it costs to hand over to or from it.
     ``together``: By backend, the seconds it gains where two of its regions are not cut apart.
     """
@@ -143,7 +143,7 @@ def few_switches(
 
 
 def name_choice(choice: Sequence[str]) -> str:
-    """Return who has which regions, such as ``onednn 1-3, numpy 4``."""
+    """Return the backends of the regions, such as ``onednn 1-3, numpy 4``."""
     runs = []
     for name, run in groupby(enumerate(choice, start=1), key=itemgetter(1)):
         (first, _), *rest = run
@@ -168,7 +168,7 @@ class Compositions:
     ``takes``: By backend, the nodes it takes where it is offered all.
 
     Attributes:
-        base: The best backend alone, which runs what is given to nobody else.
+        base: The best backend alone, which runs the regions that no other has.
         composed: By assignment, the candidates that were opened.
         handing: By backend, the seconds it takes to hand over between it and the best single one.
 
@@ -189,8 +189,8 @@ class Compositions:
     def exchange(self, name: str) -> None:
         """Run every second region on another backend, then the others, and note what each takes.
 
-        So every region is timed on every backend inside of the running whole, and cut where it
-        would be cut, with two sessions per backend.
+        So every region is timed on every backend inside of the running whole, with its real cuts.
+        That takes two sessions per backend.
         """
         pair = []
         for start in (0, 1):
@@ -235,7 +235,7 @@ class Compositions:
                 yield one
 
     def proposals(self, alone: Mapping[str, float]) -> Iterator[_Assignment]:
-        """Yield choices by what regions took: as measured, by only what is sure, by backend."""
+        """Yield choices by the times of regions: as measured, by sure gains alone, by backend."""
         medians = self._costs(lambda one, _: one.median)
         sure = self._costs(lambda one, name: one.low if name == self.base else one.high)
         together = _together(medians, alone, len(self.regions) - 1)
@@ -279,7 +279,7 @@ class Compositions:
 def _together(
     seconds: Sequence[Mapping[str, float]], alone: Mapping[str, float], cuts: int
 ) -> dict[str, float]:
-    """Return by backend what it gains where two of its regions are not cut apart."""
+    """Return by backend its gain if two of its regions are not cut apart."""
     gains = {}
     for name, whole in alone.items():
         if cuts and all(name in row for row in seconds):
@@ -318,7 +318,7 @@ class ShorterFloats:
 
         Regions are given back to float32, those that spend most of the error first.
 
-        ``usual``: Seconds of a run in float32. ``reserve``: Seconds to keep for what comes after.
+        ``usual``: Seconds of a run in float32. ``reserve``: Seconds to keep for later steps.
         """
         run = self._run
         run.tell("trying shorter floats", 0, None, self._label)

@@ -69,8 +69,7 @@ class InferenceSession(ImprovingSession):
     placement that measures best. With ``tune="background"`` a child process measures while it runs,
     and the session takes over the winner; see ``tuning``.
 
-    Ctrl-C is heard while it compiles, whatever library is at work, and the setting ``timeout_s``
-    ends it as well (SGK135).
+    Ctrl-C ends compilation in any library, and so does the setting ``timeout_s`` (SGK135).
 
     Thread-safety: as ``Session``.
     """
@@ -142,7 +141,7 @@ class InferenceSession(ImprovingSession):
 
     @property
     def spec(self) -> "SessionSpec":
-        """What opens the same session in another process; see ``SessionSpec``.
+        """The means to open the same session in another process; see ``SessionSpec``.
 
         Raises:
             CallerError: It was opened from something that does not exist elsewhere, or its model or
@@ -161,7 +160,7 @@ class InferenceSession(ImprovingSession):
         return of_call(call, self.resolved_config, digest, warm_up=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the spec; what is unpickled, or copied, is another session that was opened by it."""
+        """Send the spec; unpickling or copying opens another session by it."""
         if type(self) is not InferenceSession:
             problem = f"it is a {type(self).__name__}, which derives from InferenceSession"
             raise no_spec(problem, "Send session.spec, and make one of it there.")
@@ -173,25 +172,25 @@ class SessionSpec:
     """All that is needed to open a session in another process: where the model is, and how.
 
     It is small plain data without code and weights, so that any engine can send it. Two of the same
-    content are equal. It holds the settings of this side: of the call, a context manager, the
-    environment or a file, in this order of precedence. Other settings, such as the number of
-    threads, are found out where the session is opened. ``cache_dir``, ``data_roots``,
-    ``trusted_folders`` and ``verbose`` describe this machine, so only the call's values are held.
-    Options that name code are not taken from an untrusted file.
+    content are equal. It holds the settings of this side. The call's win over a context manager's,
+    the environment's and a file's, in this order. Other settings, such as the number of threads,
+    are found out where the session is opened. ``cache_dir``, ``data_roots``, ``trusted_folders``
+    and ``verbose`` describe this machine, so only the call's values are held. Options that name
+    code are not taken from an untrusted file.
 
     Attributes:
         source: The path of a model or a bundle: from ``SUBGRAPH_MODEL_ROOT`` if it was below that,
             else as it was given. So there is no folder of yours in it unless you gave one.
-        digest: What the model must have when it is opened: the SHA-256 of its file. With external
-            data it is that of a JSON object with those of all files; of a bundle, that of its
+        digest: The SHA-256 that the model's file must have when it is opened. With external data it
+            is that of a JSON object with those of all files. For a bundle, it is that of its
             manifest.
         backend: The selection, ``"@FILE"`` for a plan file; None if nobody said, or for a bundle.
         shapes: Values of named dimensions and shapes of inputs.
         options: Options by backend name.
         settings: Other settings.
         trust: Whether to open a bundle that somebody else could have written.
-        warm_up: Whether a session that is opened runs once before it is handed out, or with which
-            shapes; see ``Session.warm_up``.
+        warm_up: Whether an opened session runs once before you get it, or the shapes for that run;
+            see ``Session.warm_up``.
 
     Thread-safety: all methods may be called from any thread.
     """
@@ -208,7 +207,7 @@ class SessionSpec:
     _key: str = field(init=False, repr=False)  # the text; another if it came as JSON
 
     def __post_init__(self) -> None:
-        """Take copies of what can be changed, and check kinds."""
+        """Take copies of mutable values, and check kinds."""
         for name, value in checked_members(self._members()).items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_text", self.to_json())
@@ -323,7 +322,7 @@ class SessionSpec:
         return session
 
     def release(self) -> None:
-        """Close the session that ``get`` returns, if it is open; who has it can run it no more."""
+        """Close the session that ``get`` returns, if it is open; nobody can run it any more."""
         if (session := _OPENED.pop(self._key, None)) is not None:
             session.close()
 
@@ -367,6 +366,6 @@ _OPENED: Final[dict[str, InferenceSession]] = {}
 """The sessions of this process that specs opened, by the key of the spec."""
 _LOCKS: Final[dict[str, threading.Lock]] = {}
 
-if hasattr(os, "register_at_fork"):  # what was opened is kept alive by ``running.gate``
+if hasattr(os, "register_at_fork"):  # ``running.gate`` keeps the opened session alive
     os.register_at_fork(after_in_child=_OPENED.clear)
     os.register_at_fork(after_in_child=_LOCKS.clear)

@@ -64,7 +64,7 @@ def _by_steps(allowed: ToleranceOf, dtype: DataType) -> Tolerance:
 
 
 WORTH: Final = 0.97
-"""The part of a time from which on there is no gain: the same session takes hundredths more or less
+"""From this part of a time on there is no gain: the same session takes hundredths more or less
 elsewhere."""
 
 # Seconds before a turn, in which threads that wait by spinning go to sleep.
@@ -246,7 +246,7 @@ class TuningRun:
         self._load = (time.perf_counter(), _others_seconds())
 
     def tell(self, phase: str, done: int, total: int | None = None, message: str = "") -> None:
-        """Report what comes next, unless it is to stop."""
+        """Report the next step, unless it is to stop."""
         self._progress.check()
         self._progress(phase, done, total, message)
 
@@ -374,8 +374,8 @@ def _others_seconds() -> float | None:
 def _alone(bound: BoundModel, placement: Placement) -> BoundModel:
     """Return the model with no options for others than those in the placement, and no way out.
 
-    What another backend computes in place of one that failed is not that one's time. Nor is there
-    anything to say of a placement that is only tried.
+    Another backend's time must not count for one that failed. And a placement under trial needs no
+    reports.
     """
     settings = bound.settings
     named = {settings.fallback, *placement.backends}

@@ -1,7 +1,7 @@
-"""Specs that came as JSON, from whoever wrote it: what this process sets is a ceiling for them.
+"""Specs that came as JSON, from anybody: the settings of this process are ceilings for them.
 
-A number of theirs holds where it is below ours, and what we isolate stays isolated. They name no
-code to load and no folder or bundle to trust, unless the setting ``trust_specs`` lets them.
+A number of theirs holds if it is below ours, and backends that we isolate stay isolated. They name
+no code to load and no folder or bundle to trust, unless the setting ``trust_specs`` lets them.
 """
 
 from collections.abc import Callable, Mapping

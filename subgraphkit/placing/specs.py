@@ -27,7 +27,7 @@ from subgraphkit.viewing.progress import ShownAs
 MARK: Final = "subgraphkit_spec"
 """The member that says that JSON is a spec, and of which schema."""
 
-# Number of the schema; it grows when an older version could not read what is written.
+# Number of the schema; it grows when an older version cannot read the new one.
 _SCHEMA: Final = 1
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -40,7 +40,7 @@ _KINDS: Final[Mapping[str, tuple[Any, str]]] = {
     "warm_up": (bool | Mapping, "true, false or shapes"),
 }
 _MOST_DEPTH: Final = 16
-# Of a spec as text; with what pickle puts around it, it stays below 4 KiB.
+# Of a spec as text; with pickle's additions, it stays below 4 KiB.
 _MOST_BYTES: Final = 4000
 _HOW: Final = "Specs are written by SessionSpec.to_json() and by 'subgraphkit deploy spec'."
 _PINS: Final = ("pin", "keep_off")
@@ -226,7 +226,7 @@ def plain_json(value: Any, what: str, depth: int = 0) -> Any:
 
 
 def path_from(path: str | os.PathLike[str], root: Path | None) -> str:
-    """Return a path as a spec has it: from the root if it is below that, else as it was given."""
+    """Return a path in the form of specs: from the root if it is below that, else as given."""
     for real in (os.path.abspath, os.path.realpath) if root is not None else ():
         below = PurePath(os.path.relpath(real(path), real(root or "")))
         if ".." not in below.parts and not below.is_absolute():

@@ -30,12 +30,12 @@ from subgraphkit.viewing.tables import Cell
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tuning(Paged):
-    """What ``tune`` found.
+    """The result of ``tune``.
 
     Attributes:
         placement: The placement that measured best; its ``figures`` hold the measurements.
         measured: Whether anything was measured for it now; False if it was in the cache.
-        model: What the model is called.
+        model: The name of the model.
     """
 
     placement: Placement
@@ -63,7 +63,7 @@ class Tuning(Paged):
 
     @property
     def answer(self) -> str:
-        """What was chosen, how much faster that is, at which error: a few short sentences."""
+        """The choice, its gain and its error, in a few short sentences."""
         return " ".join(_answer(self.figures))
 
     @property

@@ -38,8 +38,8 @@ _NICENESS: Final = 10
 def wanted_tuning(bound: BoundModel, constraints: Constraints | None) -> str:
     """Return when a session is to measure: ``"first"``, ``"background"``, or ``"off"``.
 
-    Nothing is measured for backends that are named, for pinned nodes and required shares, or again
-    once a measuring was complete.
+    It is off for named backends, pinned nodes and required shares, and once a measuring was
+    complete.
     """
     settings = bound.settings
     is_open = settings.auto is not None and settings.auto.plan is None
@@ -105,7 +105,7 @@ class BackgroundTuning:
         return self.ready
 
     def stop(self) -> None:
-        """End the child; what it has not found by now is lost."""
+        """End the child; only findings so far are kept."""
         self._end()
 
     def _stop(self) -> None:

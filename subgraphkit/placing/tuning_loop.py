@@ -22,28 +22,27 @@ from subgraphkit.partitioning.plan_files import Placement
 from subgraphkit.placing.composing import Compositions, ShorterFloats
 from subgraphkit.placing.measuring import WORTH, Candidate, TuningRun
 
-# How many times the time of the quickest a backend may take, in each of the first turns, and still
-# be considered.
+# A backend drops out if it takes so many times the time of the quickest in each of the first turns.
 _SLOW: Final = 3.0
 
 _FIRST_TURNS: Final = 3
-# The backend that everybody knows, and asks to be compared with.
+# The backend that everybody knows and wants to compare with.
 _USUAL: Final = "onnxruntime"
 
 _LEAST_SECONDS: Final = 17.0
 _MOST_SECONDS: Final = 90.0
-# Seconds that the first run of anybody may take, where all of them may take less.
+# Seconds that any first run may take, even if all of them together may take less.
 _LEAST_TIMEOUT: Final = 10.0
-# About how many runs a tuning takes, where nobody said how long it may take.
+# About how many runs a tuning takes, if you give no time.
 _RUNS: Final = 300
 
 _TURNS_ALONE: Final = 10
-# Of fewer, no interval holds the median with confidence.
+# With fewer, no interval holds the median with confidence.
 _LEAST_TURNS: Final = 6
 
 _MOST_TURNS: Final = 15
 _FOR_REGIONS, _FOR_COMPOSING = 0.7, 0.25
-"""Parts of the time that are kept for what comes after, where backends or regions take long."""
+"""Parts of the time to keep for later steps, if backends or regions take long."""
 
 _MEDIAN: Final = attrgetter("median")
 
@@ -154,7 +153,7 @@ class TuningLoop:
         last = self._run.bound.settings.fallback
         names = sorted(options, key=lambda name: name != last)
         opened: list[Candidate] = []
-        if last not in {AUTO, NONE, *options}:  # it has a voice in what is right, and no more
+        if last not in {AUTO, NONE, *options}:  # it has a voice on right results, and no more
             reference = self._run.open(last, self._run.place({last: whole}))
             opened += [reference] if reference is not None else []
         for at, name in enumerate(names):
