@@ -24,7 +24,7 @@ class Step:
         subgraph: The subgraph it runs; its inputs and outputs name the values.
         operator: The compiled operator.
         drops: Values that nobody reads after this step.
-        lock: Held around an operator that is not thread-safe, whoever runs the plan.
+        lock: Held around an operator that is not thread-safe, in every session of the plan.
     """
 
     subgraph: Subgraph
@@ -68,17 +68,17 @@ class Plan:
 
 
 PlanSource: TypeAlias = "Partitioning | BoundModel | Model | ModelSource | CompiledSubgraphs"
-"""What a plan is made of, with the steps of the road that lie in between."""
+"""A source of a plan, with the steps of the road in between."""
 
 
 def plan(partitioning: PlanSource, operators: CompiledSubgraphs | None = None) -> Plan:
     """Order the operators and find the last use of every value.
 
     Args:
-        partitioning: The partitioning that was compiled; or, alone, what ``compile_subgraphs``
-            takes or returned.
-        operators: What ``compile_subgraphs`` returned for it. If a backend gave nodes back, they
-            belong to a successor of ``partitioning``, and the plan is for that one.
+        partitioning: The compiled partitioning; or, alone, an argument or a result of
+            ``compile_subgraphs``.
+        operators: The result of ``compile_subgraphs`` for it. If a backend gave nodes back, it is
+            of a successor of ``partitioning``, and so is the plan.
 
     Raises:
         CallerError: The operators were compiled from another partitioning (SGK123).
