@@ -88,7 +88,7 @@ class Answering(ABC):
 
         Args:
             shapes: Sizes of named dimensions and shapes of inputs that are still open, as for
-                ``bind``; best those of the requests. What is left open gets small sizes that the
+                ``bind``; best those of the requests. Open dimensions get small sizes that the
                 network can work with.
             runs: How often to run.
             feeds: Arrays for inputs that cannot be made up, or are to be these.
@@ -188,7 +188,7 @@ class Answering(ABC):
                 self._small_feeds = self.made_up()
             self.run(None, self._small_feeds, timeout_s=timeout_s)
         except BaseException as error:  # noqa: BLE001 (raised where somebody waits)
-            # what was made up may not be what the model is for; then the session has answered that
+            # made-up inputs may not fit the model; the session has answered then, too
             if isinstance(error, InputError | ExecutionError | ModelError) and (
                 error.fault in {"caller", "model"}
             ):
@@ -198,7 +198,7 @@ class Answering(ABC):
         else:
             pulse.set_result(True)
         finally:
-            self._pulse = None  # an error holds on to what was under way
+            self._pulse = None  # an error would keep the run's objects alive
 
     def stats(self) -> RunStats:
         """Return what runs did since the first call, which begins to count; until then it is free.
@@ -231,9 +231,9 @@ class Answering(ABC):
     ) -> list[Any]:
         """Compute outputs on a thread of the session, while the event loop goes on.
 
-        As many run at once as the session has threads to compute with, at least four; others wait
-        for their turn. Runs that take far longer than others do not keep these waiting. Runs of
-        less than 0.2 ms are done one after the other, as another thread would only cost time.
+        So many runs go on at once as the session has threads to compute with, at least four. Others
+        wait for their turn. Runs that take far longer than others do not keep these waiting. Runs
+        of less than 0.2 ms are done one after the other, as another thread would only cost time.
 
         If the task is cancelled, or the time is up, the run ends at its next step. You can run the
         session again at once; nothing waits for a long step.
@@ -309,8 +309,8 @@ class Answering(ABC):
             their next step.
 
         Raises:
-            InputError: There is no such output (SGK143); raised by the iterator, as whatever
-                ``run`` raises.
+            InputError: There is no such output (SGK143). The iterator raises it, and the errors of
+                ``run``.
             CallerError: ``depth`` is no count (SGK142).
         """
         check_count("depth", depth)

@@ -22,15 +22,15 @@ from subgraphkit.running.streams import await_run
 from subgraphkit.types import Dim, TensorType
 
 _IDLE_SECONDS: Final = 1.0
-"""When the thread ends for want of requests; the next one starts another."""
+"""Without requests for so long, the thread ends; the next request starts another."""
 
 _PROBED_ROWS: Final = (2, 3)
-"""What is tried where the types do not say that outputs have a row for each row of the inputs."""
+"""Numbers of rows to try, if the types do not say that outputs have a row for each input row."""
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """What one caller wants.
+    """The request of one caller.
 
     Attributes:
         places: The places of the outputs wanted; None for all.
@@ -52,8 +52,8 @@ class Batcher:
     """Puts requests that come at about the same time together, and answers each with its own rows.
 
     Requests are stacked along the first axis of every input, if they agree in dtype and in all
-    other sizes. A wrong request fails alone. Feeds that do not fit are found before they are
-    stacked, and if a stacked run fails, its requests are run one by one.
+    other sizes. A wrong request fails alone. Wrong feeds are found before they are stacked. If a
+    stacked run fails, its requests run one by one.
 
     Args:
         session: Runs them; it stays the caller's, and is to be closed after the batcher.
@@ -65,7 +65,7 @@ class Batcher:
             open (SGK196); a number makes no sense (SGK142).
 
     If the types do not say whether an output has a row per input row, the batcher first runs the
-    model on made-up inputs. That rows do not depend on one another is for the model to keep.
+    model on made-up inputs. The model has to see to it that rows do not depend on one another.
 
     Thread-safety: safe; one batch runs at a time.
     """
@@ -153,7 +153,7 @@ class Batcher:
         return await await_run(wrap_future(future), timeout, future.cancel)
 
     def close(self) -> None:
-        """Answer what came before, and take nothing more. May be called more than once."""
+        """Answer earlier requests, and take no more. May be called more than once."""
         with self._changed:
             self._closed = True
             thread = self._thread
@@ -172,7 +172,7 @@ class Batcher:
     # -- inside ------------------------------------------------------------------------------
 
     def _request_of(self, feeds: Any, names: Sequence[str] | None) -> _Request:
-        """Make a request of what was given; what is not like others runs alone."""
+        """Make a request of the feeds; one that is unlike others runs alone."""
         places = places_of(names, self._output_places) if names else None
         if not isinstance(feeds, Mapping) or any(map(is_on_device, feeds.values())):
             return _Request(feeds, places, 0, None)

@@ -26,8 +26,8 @@ class IOBinding:
     """Arrays to read from and buffers to write into, kept from run to run.
 
     Both may be in the memory of a device: any object that speaks DLPack or
-    ``__cuda_array_interface__``, or an address. They are read and written where they are if the
-    operators at that end of the model run on the device.
+    ``__cuda_array_interface__``, or an address. They are read and written in place if the operators
+    at that end of the model run on the device.
 
     Args:
         graph: The graph of the session.
@@ -41,11 +41,11 @@ class IOBinding:
         self._kinds = {HOST, _CUDA, *(device.partition(":")[0] for device in devices)}
         self._inputs: dict[str, Any] = {}
         self._targets: dict[str, Any] = {}
-        # Of the targets those that are memory, by name: each input is compared with them.
+        # The targets in memory, by name: each input is compared with them.
         self._memory: dict[str, Any] = {}
         self._owners: set[int] = set()
         self._results: dict[str, Any] = {}
-        # What is told of the targets, while they and the inputs that share their memory stay.
+        # The facts on the targets, while they and the inputs that share their memory stay.
         self._buffers: list[Any] | None = None
         self._sharing: frozenset[str] = frozenset()
 
@@ -65,7 +65,8 @@ class IOBinding:
                 self._buffers = None
 
     bind_ortvalue_input = bind_cpu_input
-    """As ``bind_cpu_input``, with an array of the host or of a device in place of an OrtValue."""
+    """Do as ``bind_cpu_input``, with an array of the host or of a device in place of an
+    OrtValue."""
 
     def bind_input(
         self,
@@ -78,8 +79,8 @@ class IOBinding:
     ) -> None:
         """Read the input from an address at every run; ONNX Runtime's signature.
 
-        What CUDA's default stream has written there by then is waited for; what other streams write
-        is the caller's to wait for. The owner of the memory keeps it.
+        A run waits for CUDA's default stream; you have to wait for other streams. The memory stays
+        its owner's.
 
         Args:
             name: Name of the input.
@@ -150,9 +151,9 @@ class IOBinding:
     def synchronize_outputs(self) -> None:
         """Wait until the outputs left on a device are computed.
 
-        Not needed to hand them to another library, which orders itself behind them by the protocol.
-        Your buffers are written when a run returns. If the backend works on a stream of yours, work
-        that follows on it finds them written.
+        You do not need it before another library reads them: the protocol puts that in order. Your
+        buffers are written when a run returns. If the backend works on a stream of yours, work that
+        follows on it finds them written.
         """
         for result in self._results.values():
             wait = getattr(result, "wait", None) if is_on_device(result) else None

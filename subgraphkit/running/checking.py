@@ -1,7 +1,7 @@
-"""Guards of runs: sizes that feeds give to values, what operators read, and what they return.
+"""Guards of runs: sizes that feeds give to values, and inputs and results of operators.
 
-At bind an open dimension counts as 1. What it is says the feed, and with it how large every value
-is whose other dimensions are known, whichever library computes it.
+At bind an open dimension counts as 1. A feed gives its size. From that follows the size of every
+value whose other dimensions are known, in any library.
 """
 
 import weakref

@@ -1,8 +1,8 @@
 """Values that need not come to the host, and arrays on other devices.
 
-Values stay with the operators of one device as long as nobody else reads them, and outputs where
-the caller wants them. What lies on a device is known by the protocols it speaks, DLPack or
-``__cuda_array_interface__``, and never by its class.
+Values stay on a device as long as only its operators read them, and outputs where the caller wants
+them. An array's device is known by its protocols, DLPack or ``__cuda_array_interface__``, and never
+by its class.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -197,7 +197,7 @@ def device_of(value: Any) -> str:
 
 
 def to_host(value: Any) -> Any:
-    """Return what is on a device as a host array, else as it is; TypeError if unreadable."""
+    """Return a device's array as a host array, others as they are; TypeError if unreadable."""
     if isinstance(value, np.ndarray) or not is_on_device(value):
         return value
     if not hasattr(value, "__array__"):

@@ -288,7 +288,7 @@ def _write_return(
             writer.names[f"constant{number}"] = constants[name]
             results.append(f"constant{number}()")
         elif name in made and name not in plan.graph.outputs[:number]:
-            # Whoever binds outputs says which are fetched.
+            # A binding says which outputs are fetched.
             stays = name not in options.left or options.buffered
             results.append(writer.local(name) if stays else f"to_host({writer.local(name)})")
         else:

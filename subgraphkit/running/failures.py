@@ -20,10 +20,10 @@ def movable(
 ) -> errors.ExecutionError:
     """Return the failure of a step that is to move to the fallback; raise any other.
 
-    Raised are the errors of ``refuse_stopped``; ExecutionError for a step that failed (SGK131) or
-    returned something wrong (SGK132), and stays; InputError (SGK145) for feeds that are no mapping;
-    InvalidModelError (SGK219) if what failed is no step. What is the program's own, such as Ctrl-C,
-    passes.
+    This raises the errors of ``refuse_stopped``. It raises ExecutionError for a step that failed
+    (SGK131) or returned something wrong (SGK132), and does not move. InputError (SGK145) is for
+    feeds that are no mapping, InvalidModelError (SGK219) for a failure outside of steps. The
+    program's own exceptions, such as Ctrl-C, pass.
     """
     refuse_stopped(progress, error, emitted, plan)
     if (found := emitted.locate(error)) is None:
@@ -85,7 +85,7 @@ def fails_again(emitted: Emitted, index: int, failure: errors.ExecutionError, fe
 
 
 def _fault_of_a_step(error: BaseException) -> errors.Fault:
-    """Return who is at fault for what a step raised, and have the error say so."""
+    """Return who is at fault for a step's error, and have the error say so."""
     coded = error.fault if isinstance(error, errors.SubgraphkitError) else None
     for at in errors.causes_of(error):
         if coded not in {None, "backend"}:

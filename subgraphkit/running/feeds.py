@@ -1,8 +1,8 @@
 """The door: feeds are checked against the model before any backend sees them.
 
 This is the slow way, which converts or explains. A right array passes a test in the session's own
-code (see ``emission``) in well under a microsecond. Beside it: how inputs and outputs are
-described, and the places of those asked for.
+code (see ``emission``) in well under a microsecond. It also describes inputs and outputs, and finds
+the places of those asked for.
 """
 
 import difflib
@@ -89,7 +89,7 @@ def _node_arg(graph: BoundModel, name: str, declared: ValueType | None) -> NodeA
         shape = list(map(_shown_dim, found, stated or (None,) * len(found)))
         if stated is not None and len(stated) != len(found):
             shape = list(stated)
-        elif graph.input_shapes:  # whoever gave shapes may have given other names
+        elif graph.input_shapes:  # the caller's shapes may have other names
             shape = [b if _is_named(b) else s for s, b in zip(shape, found, strict=True)]
     return NodeArg(name, shape, type_.onnx_name if type_ is not None else "")
 
@@ -106,7 +106,7 @@ def _is_named(dim: Dim) -> bool:
 
 
 Admit = Callable[[Any], Any]
-"""Takes what the caller fed and returns what the operators get, or raises ``InputError``."""
+"""Takes a feed and returns the operators' input, or raises ``InputError``."""
 
 
 def admit_input(graph: BoundGraph, name: str, *, on_device: bool = False) -> Admit:
@@ -115,7 +115,7 @@ def admit_input(graph: BoundGraph, name: str, *, on_device: bool = False) -> Adm
     Arrays pass as they are when dtype and shape fit, also when they are read-only or not
     contiguous. Foreign byte order is converted; Python numbers and lists become arrays of the
     model's dtype; objects that speak ``__array__`` or DLPack are taken over. A dtype is never cast.
-    What is returned raises InputError (SGK140, SGK141, SGK145).
+    The returned function raises InputError (SGK140, SGK141, SGK145).
 
     ``on_device``: Whether all who read it take arrays on their device; these pass unseen.
     """
@@ -149,11 +149,10 @@ def check_names(graph: BoundGraph, feeds: Mapping[str, Any]) -> None:
 
 
 class SymbolCheck:
-    """Holds the sizes of the dimensions that share a name against each other.
+    """Compares the sizes of dimensions that share a name.
 
-    Exporters give one name to what are several dimensions, and what is compiled relies on sizes
-    only where they are numbers. So what differs is run, with one warning, unless the model was
-    bound ``strict``.
+    Exporters give one name to several dimensions, and compiled code relies only on sizes that are
+    numbers. So differing sizes run, with one warning, unless the model was bound ``strict``.
 
     Args:
         graph: The bound graph.

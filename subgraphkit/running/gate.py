@@ -1,8 +1,8 @@
 """A gate between many runs and the rare change that must have the session to itself; and forks.
 
 A forked child has the memory of its parent and one thread of it. Locks that other threads held stay
-locked there, and libraries wait for threads that are not there. What goes on, and what is refused,
-is settled once by the child, before its first line of code, and costs a run nothing.
+locked there, and libraries wait for threads that are not there. The child decides once, before its
+first line of code, what may go on. That costs a run nothing.
 """
 
 import os
@@ -29,8 +29,8 @@ _LOOK_SECONDS: Final = 0.01
 class Gate:
     """Lets any number of runs through at once, or one change and no run.
 
-    ``gate.through(progress, run)`` is a run; ``gate.alone(change)`` makes a change, which keeps new
-    runs out from the moment it waits, so that a busy session cannot put it off for ever.
+    ``gate.through(progress, run)`` is a run, and ``gate.alone(change)`` makes a change. A waiting
+    change keeps new runs out, so that a busy session cannot put it off for ever.
 
     Every thread has a passage of its own, and a change takes them all. A passage is a lock written
     in C, not a counter kept in Python, because Ctrl-C may strike between any two steps of Python
@@ -126,7 +126,7 @@ def _holding(lock: Any, work: Callable[..., _T], *arguments: object) -> _T:
 
 
 def wait_for(lock: Any, check: Callable[[], object]) -> None:
-    """Wait until a reentrant lock is free, which is seen at once, and ask now and then to go on.
+    """Wait until a reentrant lock is free, and ask now and then whether to go on.
 
     ``lock``: The lock; taken for a moment, and never left locked.
     """
@@ -141,7 +141,7 @@ def wait_for(lock: Any, check: Callable[[], object]) -> None:
 
 
 def _is_held(passage: Any) -> bool:
-    # a look that takes nothing: whoever took one and was interrupted would keep its thread out
+    # a look that takes nothing: an interrupted taker would keep its thread out
     return repr(passage).startswith("<locked")
 
 
@@ -154,18 +154,18 @@ def _give_back(passages: list[Any]) -> None:
 
 
 class _Threaded(Protocol):
-    """What is told that it is in a child now."""
+    """Something to tell that it is in a child now."""
 
     def leave_parent(self) -> None:
         """Go on without the threads of the parent, or refuse to."""
 
 
 class Forkable(_Threaded, Protocol):
-    """What runs a plan, and is told that it is in a child now."""
+    """A runner of a plan, to tell that it is in a child now."""
 
     @property
     def plan(self) -> Plan:
-        """What it runs."""
+        """Its plan."""
 
 
 _FOLLOWED: "Final[weakref.WeakKeyDictionary[Forkable, Gate]]" = weakref.WeakKeyDictionary()
@@ -185,7 +185,7 @@ def follow(session: Forkable, gate: Gate) -> Gate:
 
 
 def start_over_in_children(owner: _Threaded) -> None:
-    """Have ``leave_parent`` called in every child for what has threads and locks, and no plan."""
+    """Call ``leave_parent`` in every child, for an object with threads and locks but no plan."""
     _THREADED.add(owner)
 
 

@@ -29,7 +29,7 @@ _FAULTS: Final = get_args(Fault)
 
 @dataclass(frozen=True, slots=True)
 class RunStats:
-    """What a session has done since somebody first asked.
+    """The work of a session since somebody first asked.
 
     Attributes:
         since: When counting began, in seconds since the epoch.
@@ -38,8 +38,8 @@ class RunStats:
         errors: How many failed, by their ``fault``: ``"caller"``, ``"model"``, ``"backend"`` or
             ``"machine"``; an interruption by Ctrl-C is nobody's.
         seconds: How long the runs that returned results took, all together.
-        histogram: How many of them took up to so many seconds, and longer than the number before;
-            the last number is infinite.
+        histogram: How many of them took up to so many seconds, and longer than the number before.
+            The last number is infinite.
     """
 
     since: float
@@ -90,11 +90,11 @@ class RunTally:
     def add_failure(self, error: Exception) -> None:
         """Count a run that failed."""
         with self._lock:
-            # what has no code is a warning that a filter has raised
+            # an error without a code is a warning that a filter has raised
             self._errors[error.fault if isinstance(error, SubgraphkitError) else "caller"] += 1
 
     def stats(self, in_flight: int) -> RunStats:
-        """Return what was counted, and how many runs are under way."""
+        """Return the counts, with the number of present runs."""
         with self._lock:
             counts, errors = list(self._counts), dict(self._errors)
             seconds = self._seconds
@@ -141,7 +141,7 @@ class Observer:
         self._recorder = recorder
 
     def forget(self) -> None:
-        """Take note that operators are not, or compute not, what they were."""
+        """Take note that operators, or their results, have changed."""
         self._changes += 1
         if self._recorder is not None:
             self._recorder.forget_twins()

@@ -28,7 +28,7 @@ class StepTimes:
 
 @dataclass(slots=True)
 class RunTimes:
-    """One run: what was told at its end, and its steps in order."""
+    """One run: the event of its end, and its steps in order."""
 
     event: RunEvent
     steps: list[StepTimes] = field(default_factory=list)
@@ -70,7 +70,7 @@ class ProfileRow:
 
     @property
     def label(self) -> str:
-        """What to call it in reports."""
+        """Its name in reports."""
         if self.kind == "inside":
             return " + ".join(self.nodes) or f"{self.backend}: {self.name}"
         return {
@@ -84,7 +84,7 @@ class ProfileRow:
 def profile_rows(
     runs: Sequence[RunTimes], subgraphs: Mapping[str, Subgraph]
 ) -> tuple[ProfileRow, ...]:
-    """Return the rows: subgraphs in order, each before what is inside of it; then all others."""
+    """Return the rows: subgraphs in order, each before its parts, then all others."""
     sums = _Sums(len(runs), sum(run.event.seconds or 0.0 for run in runs))
     looked_into = {s.event.subgraph for run in runs for s in run.steps if s.inner}
     for run in runs:
@@ -119,7 +119,7 @@ class _Sums:
             if kind == "subgraph" and region is not None:
                 numbers = region.nodes
             graph = None if region is None else region.graph
-            if graph is not None:  # a kernel computes no constants, whatever it reads
+            if graph is not None:  # a kernel computes no constants
                 numbers = tuple(at for at in numbers if not graph.is_constant_node(at)) or numbers
             labels = () if graph is None else (graph.nodes[at].label for at in numbers)
             yield ProfileRow(
@@ -215,7 +215,7 @@ def profile_tables(rows: Sequence[ProfileRow]) -> Iterator[Table]:
 
 
 def timeline(runs: Sequence[RunTimes], subgraphs: Mapping[str, Subgraph]) -> Timeline:
-    """Return the run of median length over time: its subgraphs, and below what is inside."""
+    """Return the run of median length over time: its subgraphs, and their parts below."""
     ranked = sorted(runs, key=lambda run: run.event.seconds or 0.0)
     spans = [
         Span(one["tid"] % _MOST_TRACKS, one["name"], one["args"]["backend"], *_seconds(one))
@@ -235,9 +235,9 @@ def trace(
 ) -> dict[str, Any]:
     """Return runs as events in Chrome's trace format, in microseconds from the first run on.
 
-    Each thread of the caller has a track with its runs and their steps, and one with what is inside
-    of them. Where a library does not say when something began, it is put behind what came before
-    it, and has ``"start": "unknown"``. What would overlap has a further track.
+    Each thread of the caller has a track with its runs and their steps, and one with their parts.
+    If a library does not say when a part began, it follows the part before it, and has
+    ``"start": "unknown"``. A part that would overlap has a further track.
     """
     begun = sorted(runs, key=lambda run: run.event.start)
     tracks = _Tracks(model, begun[0].event.start if begun else 0.0)
@@ -294,7 +294,7 @@ class _Tracks:
 
 
 def _place_inner(step: StepTimes) -> Iterator[tuple[InnerTime, float, float]]:
-    """Return what is inside of a step, each with where it is to be drawn."""
+    """Return the parts of a step, each with its place in the drawing."""
     unknown = sum(inner.seconds for inner in step.inner if inner.start is None)
     scale = min(1.0, step.event.seconds / unknown) if unknown else 1.0
     at = step.event.start

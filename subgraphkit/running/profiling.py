@@ -86,7 +86,7 @@ class Recorder:
             name = step.subgraph.id
             try:
                 twin = step.operator.profiled(self._taker(name))
-            except Exception as error:  # noqa: BLE001 (whatever a library raises)
+            except Exception as error:  # noqa: BLE001 (any error of a library)
                 self.notes.append(f"{name}: no times from inside: {describe_exception(error)}")
                 continue
             if twin is not None:
@@ -109,7 +109,7 @@ class Recorder:
             self.notes.append("weights or operators changed; no times from inside after that")
 
     def close(self) -> None:
-        """Close the twins, and put what they recorded late where it belongs."""
+        """Close the twins, and put their late records where they belong."""
         self._close_twins()
         self._settle()
 
@@ -141,8 +141,8 @@ class Recorder:
 class Profile(Paged):
     """Where the time of a session's runs goes; ``Session.profile`` makes it.
 
-    Between entering and leaving, the runs of the session are measured, from whatever thread, until
-    there are enough; runs that fail do not count. What was found can be asked for afterwards.
+    Between entering and leaving, it measures runs of the session on any thread, until there are
+    enough. Failed runs do not count. You can ask for the findings afterwards.
 
     Args:
         plan: The session's plan.
@@ -231,7 +231,7 @@ class Profile(Paged):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else there is to say, such as why there are no times from inside of a subgraph."""
+        """Further remarks, such as why there are no times from inside of a subgraph."""
         return tuple(self._recorder.notes)
 
     @property
@@ -295,8 +295,8 @@ class Profile(Paged):
     def sections(self) -> Iterator[Section]:
         """Go through the sections of a page.
 
-        They are the picture of the subgraphs, their areas times, and the rows as tables to be
-        sorted, filtered and searched. The time of a fused kernel stands at the first of its nodes.
+        They are the picture of the subgraphs, with times as areas, and the rows as tables. You can
+        sort, filter and search these. The time of a fused kernel stands at the first of its nodes.
         """
         rows, partitioning = self.rows, self._plan.partitioning
         times: dict[str | int, float] = dict(self.subgraph_seconds.items())

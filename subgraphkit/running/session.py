@@ -41,9 +41,9 @@ class Session(Answering):
     Arrays that ``run`` returns belong to the caller. Arrays that are fed are never written to.
 
     Args:
-        plan: What ``subgraphkit.plan`` returned, or takes alone: a partitioning, for instance.
-            Sessions of one plan share its operators, so one that is closed, or given new weights,
-            closes or changes those of all.
+        plan: A plan, or a source that ``subgraphkit.plan`` takes, such as a partitioning. Sessions
+            of one plan share its operators. So closing one, or giving it new weights, closes or
+            changes those of all.
 
     Thread-safety: every method may be called from any thread. Operators that are not thread-safe
     run one at a time; ``update_weights`` and ``close`` wait for the runs that are under way.
@@ -113,8 +113,8 @@ class Session(Answering):
                 values inside of the model another session is opened, on first use.
             input_feed: Arrays by input name.
             run_options: How long the run may take, and what ends it from another thread.
-            timeout_s: Seconds that it may take, whatever ``run_options`` says. The setting of that
-                name is about compiling, and holds for no run.
+            timeout_s: Seconds that it may take, even if ``run_options`` differs. The setting of
+                that name is about compiling, and holds for no run.
 
         Returns:
             One array per output wanted; sequences are lists, absent optionals None.
@@ -207,7 +207,7 @@ class Session(Answering):
         Args:
             runs: How many runs to measure; those after that are not. If arrays by input name are
                 given, 20 runs on these are measured at once, and no block is needed.
-            inside: Whether to ask operators for times of what is in them, for which some backends
+            inside: Whether to ask operators for times of their parts, for which some backends
                 compile anew. The operators of the session stay as they are.
         """
         if isinstance(runs, Mapping):
@@ -245,13 +245,13 @@ class Session(Answering):
     def exchange(self, plan: Plan | Callable[[Plan], Plan]) -> None:
         """Run another plan of the same bound model from now on.
 
-        Runs under way finish with the old plan; later ones see the new one with the weights of
-        today: its operators are refitted, or compiled again, where they have older ones. What it
-        does not have of the old plan is closed, and its own operators if it cannot be run.
+        Runs under way finish with the old plan. Later ones see the new one with the weights of
+        today: operators with older ones are refitted or compiled again. Operators that only the old
+        plan has are closed; if the new one cannot run, its own are.
 
         Args:
-            plan: Made of a partitioning of ``session.graph``; or what makes it of the plan of the
-                moment, called while nothing runs.
+            plan: Made of a partitioning of ``session.graph``. Or a function that makes it of the
+                present plan, called while nothing runs.
 
         Raises:
             CallerError: The plan is of another bound model (SGK123), and stays the caller's; or the
@@ -382,7 +382,7 @@ class Session(Answering):
             return None
         index, before = places[0], self._plan
         after = made_elsewhere(before, index, failure)
-        self._take(after)  # for good, unless that fails as well; what it was before is still open
+        self._take(after)  # for good, unless that fails as well; the old plan is still open
         if fails_again(self._variants.plain, index, failure, feeds):
             self._take(before)
             self._close_unless_used(after)

@@ -20,7 +20,7 @@ _KV: Final[Mapping[str, str]] = {"past_key_values.*": "present.*"}
 
 
 class State:
-    """Runs a model step by step, and feeds it what it returned for the next step, such as caches.
+    """Runs a model step by step, and feeds results such as caches to the next step.
 
     A value that keeps its size has one buffer, which operators that can write in place. One that
     grows is never copied: the next step reads it where the backend made it.
@@ -65,15 +65,16 @@ class State:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """What the next step reads, by input; that step may write to it."""
+        """The values that the next step reads, by input; that step may write to them."""
         return dict(self._values)
 
     def reset(self, values: Mapping[str, Any] | None = None) -> None:
         """Begin anew.
 
         Args:
-            values: What the first step reads, by input; the others are zeros. An axis with a name
-                is then as long as the first step's feeds say, and empty if they do not.
+            values: The values that the first step reads, by input; the others are zeros. A named
+                axis then has the length in the first step's feeds, and is empty if they do not have
+                it.
         """
         self._values: dict[str, Any] = dict(values or {})
         self._fed: frozenset[str] | None = None
@@ -93,7 +94,7 @@ class State:
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Any]:
-        """Run a step. If it fails, the state is what it was, but for values with one buffer.
+        """Run a step. If it fails, the state stays, except for values with one buffer.
 
         Args:
             output_names: As for ``Session.run``; None for all that are not handed on.

@@ -18,7 +18,7 @@ _Results = list[Any]
 _Run = Callable[..., _Results]
 
 _PATIENCE_SECONDS: Final = 0.1
-"""What a run whose time is up gets to come to its next step before nobody waits for it any more."""
+"""How long a run whose time is up may take to its next step before nobody waits for it."""
 _HINT: Final = "The session can be run again; what is left of this run is dropped."
 
 

@@ -12,10 +12,10 @@ from subgraphkit.types import TensorType
 _Item = TypeVar("_Item")
 
 _GROUP_BYTES: Final = 1 << 30
-"""What is kept of one run at once, as far as it is known beforehand."""
+"""The most bytes kept of one run at once, as far as they are known beforehand."""
 
 _UNKNOWN_BYTES: Final = 16 << 20
-"""What a value is taken to need whose shape depends on the batch."""
+"""The assumed bytes of a value whose shape depends on the batch."""
 
 
 def tap_groups(

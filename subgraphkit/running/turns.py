@@ -18,13 +18,13 @@ _MOST_LONG: Final = 16
 _MOST_OF_ONE: Final = 12
 """How many of them a caller may have: where all come from one address, they are one caller."""
 _MEMORY: Final = 1 / 16
-"""What the latest run weighs in the mean of their times."""
+"""The weight of the latest run in the mean of their times."""
 _QUICK_SECONDS: Final = 0.0002
-"""What takes less is done by one thread, as to wake another would take as long."""
+"""Quicker runs stay on one thread, as waking another would take as long."""
 _MOST: Final = 0.5
 _LOOK_SECONDS: Final = 0.001
 _HELD_SECONDS: Final = 0.0005
-"""What the answer of a quick run waits for others, as to wake a loop takes as long as a run."""
+"""How long the answer of a quick run waits for others: waking a loop takes as long as a run."""
 
 Turn = tuple[int, int, Callable[[], Any], Any, Hashable]
 """Which round, and which number in all; the work, the future of a loop, and the caller."""
@@ -87,7 +87,7 @@ class Turns:
         return False
 
     def shutdown(self, *, wait: bool) -> None:
-        """Take nothing more; what came before is answered."""
+        """Take nothing more; earlier calls are answered."""
         with self._lock:
             self._ended = True
             self._called = self._idle
@@ -113,9 +113,9 @@ class Turns:
                 turn = self._do(turn)
 
     def _begin(self) -> Turn | None:
-        """Begin what is next; or wait for a call, and look now and then whether it may begin."""
+        """Begin the next turn; or wait for a call, and look now and then whether one may begin."""
         with self._lock:
-            self._coming = max(self._coming - 1, 0)  # what failed to start may come after all
+            self._coming = max(self._coming - 1, 0)  # a failed thread may still come
             turn = self._take_next()
             stays = turn is None
             self._idle += stays
@@ -135,7 +135,7 @@ class Turns:
         return turn
 
     def _do(self, turn: Turn) -> Turn | None:
-        """Do what was begun, and return what is next; None if this thread is to look again."""
+        """Do the turn, and return the next; None if this thread is to look again."""
         _, number, work, answer, _ = turn
         result = error = None
         try:
@@ -160,7 +160,7 @@ class Turns:
         return after
 
     def _take_next(self) -> Turn | None:
-        """Begin what is next if something waits that may, and see to what comes after it."""
+        """Begin the next turn that may begin, and call a thread for the one after it."""
         if not self._waiting:
             return None
         now, under_way, place = time.monotonic(), len(self._begun), 0
@@ -183,7 +183,7 @@ class Turns:
         if not self._waiting:
             self._rounds.clear()
         else:
-            with suppress(RuntimeError):  # shut down: who works does what is left
+            with suppress(RuntimeError):  # shut down: working threads do the rest
                 self._call()
         return turn
 

@@ -53,9 +53,9 @@ class Weights:
     ) -> dict[str, str]:
         """Hand new weights to the operators that use them, and have the plan with them taken.
 
-        Whatever comes between, Ctrl-C included, puts the old weights and the old plan back. The
-        operators that are no longer used stay open. WeightUpdateError (SGK133): the weights do not
-        fit, or an operator cannot take them.
+        Any error in between, or Ctrl-C, puts the old weights and the old plan back. The operators
+        that are no longer used stay open. WeightUpdateError (SGK133): the weights do not fit, or an
+        operator cannot take them.
 
         ``take``: Takes the plan with recompiled operators in place.
         """
@@ -231,7 +231,8 @@ def _update_step(
     subgraph = replace(step.subgraph, constants=constants)
     if type(step.operator).update_weights is not SubgraphOperator.update_weights:
         for name in mine:
-            # What could not be put back must not be taken away: it may be in an engine alone.
+            # Weights that could not be put back must not be taken away: an engine alone may have
+            # them.
             step.subgraph.constants[name].array()
     if step.operator.update_weights(mine):
         return replace(step, subgraph=subgraph), "refitted"
