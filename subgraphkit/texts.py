@@ -38,7 +38,7 @@ def paragraph(text: str, width: int | None = None) -> str:
 
 
 def fold_text(text: str, width: int | None) -> str:
-    """Let what has no room in a line go on in an indented one; no word is broken.
+    """Let long lines go on in indented ones; no word is broken.
 
     A line that is a command, or ends with one after a colon, stays in one piece to be copied.
     ``width``: Cells in a line; None for as many as there is text.
@@ -137,11 +137,11 @@ def aligned(
     width: int | None = None,
     give: Iterable[int] | None = None,
 ) -> list[str]:
-    """Return rows as lines with aligned columns, whatever their cells hold.
+    """Return rows as lines with aligned columns, with any cells.
 
     If a line has too few cells for them, columns give way in an order. From first to last,
-    sentences go on in a further line. Then the middle of long names is left out. What still has no
-    room comes in a further table below, with the first column repeated. No word is broken.
+    sentences go on in a further line. Then the middle of long names is left out. Columns that still
+    have no room come in a further table below, with the first column repeated. No word is broken.
 
     Args:
         rows: The headings, then the rows, all of one length.
@@ -155,7 +155,7 @@ def aligned(
     count = len(cells[0])
     order = [at for at in reversed(range(count)) if at not in numbers] if give is None else [*give]
     columns = [_Column([row[at] for row in cells]) for at in range(count)]
-    # what is not to give way does so where it has no room even beside the first column alone
+    # other columns give way, too, if they have no room even beside the first column alone
     reluctant = [at for at in reversed(range(count)) if at not in numbers and at not in order]
     least = [one.least if at in order else one.width for at, one in enumerate(columns)]
     lines: list[str] = []
@@ -168,7 +168,7 @@ def aligned(
         lines += [""] if lines else []
         for row in cells:
             part = [row[at] for at in places]
-            if any(part) or len(part) == count:  # what is left of a row may be in another table
+            if any(part) or len(part) == count:  # the rest of a row may be in another table
                 lines += _lines(part, widths, [at in numbers for at in places])
     return lines
 
@@ -234,15 +234,16 @@ _redrawn: Final[set[TextIO]] = set()
 
 
 class Screen:
-    """A stream on which text is text: whatever a terminal would obey is written as an escape.
+    """A stream on which text is text: codes that a terminal would obey become escapes.
 
-    It does all else as the stream it is over. What the stream cannot encode is escaped as well.
+    It does all else as the stream it is over. Characters that the stream cannot encode are escaped
+    as well.
 
     Args:
         stream: Where to write.
 
     Attributes:
-        stream: The same, for what is not text of ours.
+        stream: The same, for text that is not ours.
         is_terminal: Whether a person looks at it, on something that takes control characters.
     """
 
