@@ -32,11 +32,11 @@ _LEAST_ROOM: Final = 8
 
 
 class Travelling:
-    """An exception that can be pickled and copied whatever its class takes to be built.
+    """An exception that can be pickled and copied, with any arguments of its class.
 
-    What arrives has class, arguments and attributes of what was sent; see ``plain_value`` for what
-    becomes of values. ``__init__`` of the class is not called. Code is not sent: a class that
-    cannot be imported there is replaced by its nearest public base.
+    It arrives with its class, arguments and attributes; ``plain_value`` changes the values.
+    ``__init__`` of the class is not called. Code is not sent: a class that cannot be imported there
+    is replaced by its nearest public base.
     """
 
     __slots__ = ()
@@ -158,7 +158,7 @@ def _origin(error: BaseException) -> Iterator[str]:
 def plain_value(value: Any, room: int = 1 << 12, depth: int = 0) -> Any:
     """Return a value as numbers, text, None, tuples and dicts of these, of bounded size.
 
-    Sets become tuples, and what is none of all that its short text.
+    Sets become tuples, and other objects their short text.
 
     ``room``: About how many bytes it may take; what there is no room for is left out.
     """
