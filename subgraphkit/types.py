@@ -92,7 +92,7 @@ class DataType(enum.IntEnum):
     def __new__(
         cls, number: int, dtype: Any = np.void, bits: int | None = None, label: str = ""
     ) -> Self:
-        """Make a member of its number, its NumPy type, and what that does not say."""
+        """Make a member of its number, its NumPy type, and further facts."""
         member = int.__new__(cls, number)
         member._value_ = number
         member._dtype = found = np.dtype(dtype)  # noqa: SLF001 (its own)
