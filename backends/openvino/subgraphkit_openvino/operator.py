@@ -191,8 +191,8 @@ class OpenVINOOperator(SubgraphOperator):
         held, lent = [array for array in arrays if array is not None], []
         if len(held) < len(arrays):
             held += [tensor.data for tensor in feeds.values()]
-        for place, own in enumerate(made):
-            if arrays[place] is None:
+        for place, (array, own) in enumerate(zip(arrays, made)):  # noqa: B905 (branches make more)
+            if array is None:
                 # OpenVINO makes no copy for nodes that change nothing.
                 is_shared = any(np.may_share_memory(own, other) for other in held)
                 held.append(own)

@@ -194,6 +194,16 @@ def test_what_openvino_refuses_or_reads_elsewhere_is_written_otherwise(makes):
             np.testing.assert_array_equal(y, wanted)
 
 
+def test_large_results_of_branches_are_handed_out_at_every_run():
+    model = parsed("""g (bool b, float[N,99] x) => (float[N,99] y) { y = If(b) <
+        then_branch = t () => (float[N,99] p) { p = Neg(x) },
+        else_branch = e () => (float[N,99] q) { q = Relu(x) }> }""")
+    with session(model) as opened:
+        for size in (200, 100, 300):
+            x = np.full((size, 99), 2, np.float32)
+            np.testing.assert_array_equal(opened.run(None, {"b": np.bool_(1), "x": x})[0], -x)
+
+
 def test_a_mask_that_is_counted_up_is_taken_and_other_numbers_are_run_elsewhere():
     model = parsed(
         "g (int64[N] m, float[9] x) => (float[N] y) <int64 axis = {0}, int64 one = {1}> "
