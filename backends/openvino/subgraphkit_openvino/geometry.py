@@ -62,22 +62,7 @@ def _keeps_channels(node: Node) -> bool:
     needs = (len(before), node.attribute("mode")) == (4, "cubic") or len(before) == _VOLUMES
     if not needs and len(known) < _CHANNELS:
         return True
-    return after[1:2] == before[1:2] != (None,) or _repeats_channels(node)
-
-
-def _repeats_channels(node: Node) -> bool:
-    """Say whether sizes begin with the first two or more of what is resized."""
-    sizes = node.producer(_SIZES) if len(node.inputs) > _SIZES else None
-    begin = sizes.producer(0) if sizes is not None and sizes.op_type == "Concat" else None
-    if begin is None or begin.op_type != "Slice" or "axes" in node.attributes:
-        return False
-    shape, first, end = begin.producer(0), begin.constant(1), begin.constant(2)
-    if shape is None or first is None or end is None or any(begin.inputs[4:]):
-        return False
-    reads_it = shape.op_type == "Shape" and shape.inputs[0] == node.inputs[0]
-    if not reads_it or shape.attribute("start", 0) or "end" in shape.attributes:
-        return False
-    return bool(first.size == end.size == 1 and first[0] == 0 and end[0] > 1)
+    return after[1:2] == before[1:2] != (None,)
 
 
 def _first_size(maker: Node | None) -> Dim:

@@ -17,6 +17,7 @@ _JOINED: Final = {"Add", "PRelu", "Subtract"}
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _RISING: Final = {"Convolution", "GroupConvolution", "MaxPool", "Relu", "Result"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
+_TURNED: Final = "transpose_a", "transpose_b"
 _SUMS: Final = {"MatMul", "ReduceMean"}
 
 
@@ -128,6 +129,10 @@ def cover_other_axes(op: Any, ops: Any) -> None:
     data, places = op.input_values()
     rank = places.get_partial_shape().rank.get_length()
     axis = op.get_attributes()["axis"] % max(rank, 1)
+    if data.get_node().get_type_name() == "Slice":  # it is left out, and the end is elsewhere then
+        shape = ops.shape_of(data, places.get_element_type().get_type_name())
+        size = ops.gather(shape, ops.constant(axis), ops.constant(0))
+        op.input(1).replace_source_output(ops.floor_mod(places, size).output(0))
     others = [at for at in range(rank) if at != axis]
     sizes = [places.get_partial_shape()[at] for at in others]
     if all(
@@ -187,18 +192,19 @@ def align_corners_by_sizes(op: Any, ops: Any) -> None:
 def hold_apart(model: Any) -> None:
     """Put what changes nothing where OpenVINO (2026.4) would join others wrongly.
 
-    Recurrent operations that read one transposed value: it is turned for the last. Attention and a
-    turn of as many heads as positions: it is left out. Parts of a value that are convolved and put
-    together: they are taken in their order, and as many as there are. Products and means that are
-    joined with more axes than they have: attention fails to compile, a norm loses the axes. What a
-    stored value repeats: activations lose that. What is scaled by infinity: weights are, before
-    they are added up. Logarithms of 1 and an exponential: they do not overflow.
+    Recurrent operations that read one transposed value, or others do: it is turned for the last.
+    Attention and a turn of as many heads as positions: it is left out. Parts of a value that are
+    convolved and put together: they are taken in their order, and as many as there are. Products
+    and means that are joined with more axes than they have: attention fails to compile, a norm
+    loses the axes. What a stored value repeats: activations lose that. What is scaled by infinity:
+    weights are, before they are added up. Logarithms of 1 and an exponential: they do not overflow.
     """
     readers: dict[Any, list[Any]] = {}
     for op in walks.operations(model):
         name, ends, shape = op.get_type_name(), op.inputs(), op.get_output_partial_shape(0)
         if name.endswith("Sequence"):
             readers.setdefault(walks.source(op), []).append(ends[0])
+            _part(ends[:1] if walks.is_turned_twice(op) else ())
         elif name == "Concat":
             _part(walks.mixed_parts(op))
         elif name == "Transpose" and shape.is_static and shape == ends[0].get_partial_shape():
@@ -227,6 +233,13 @@ def choose_first(op: Any, _: Any) -> None:
     """
     if not {one.get_type_name() for one in walks.readers(op)} <= _RISING:
         _part(op.inputs())
+
+
+@walks.each("ScatterElementsUpdate", "ScatterNDUpdate")
+def scatter_elsewhere(op: Any, _: Any) -> None:
+    """Keep what others read than what scatters into it, or OpenVINO may not find its memory."""
+    end = op.input(0)
+    _part((end,) if len(end.get_source_output().get_target_inputs()) > 1 else ())
 
 
 @walks.each("Abs")
@@ -307,6 +320,25 @@ def spread_channels(op: Any, ops: Any) -> None:
             op.input(place).replace_source_output(ops.broadcast(value, wide).output(0))
 
 
+@walks.each("MatMul")
+def multiply_matrices(op: Any, ops: Any) -> None:
+    """Multiply by what is stored of one element as such, and give vectors a second axis.
+
+    OpenVINO (2026.4) fails to join two such products in one thread, and what is behind vectors.
+    """
+    values, turned = op.input_values(), [*map(op.get_attributes().get, _TURNED)]
+    stored = [one.get_node().get_type_name() == "Constant" for one in values]
+    scales = (of and {*one.get_shape()} == {1} for of, one in zip(stored, values, strict=True))
+    is_scaled = any(one and not turn for one, turn in zip(scales, turned[::-1], strict=True))
+    places = [at for at, value in enumerate(values) if value.get_partial_shape().rank == 1]
+    for at in places:
+        values[at] = ops.unsqueeze(values[at], ops.constant([at])).output(0)
+    if is_scaled or places:
+        made = ops.multiply(*values) if is_scaled else ops.matmul(*values, *turned)
+        axes = ops.constant([at - len(values) for at in places])
+        op.output(0).replace((ops.squeeze(made, axes) if places else made).output(0))
+
+
 @walks.each("Broadcast")
 def spread_by_ones(op: Any, ops: Any) -> None:
     """Spread what has open sizes by ones: of two open sizes, OpenVINO (2026.4) tells the first."""
@@ -331,8 +363,8 @@ def hand_out_branches(model: Any) -> None:
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     drop_idle_conversions, round_before_limits, subtract_whole_numbers,
     keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
-    align_corners_by_sizes, hold_apart, choose_first, take_absolutes, mask_attention,
-    spread_channels, spread_by_ones, keep_above_nothing, compute_stored, *QUICKER,
-    hand_out_branches,
+    align_corners_by_sizes, multiply_matrices, hold_apart, choose_first, take_absolutes,
+    mask_attention, spread_channels, spread_by_ones, keep_above_nothing, compute_stored,
+    scatter_elsewhere, *QUICKER, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

@@ -176,9 +176,7 @@ def _mat_mul(node: Node) -> str:
         maker = node.producer(place) if is_odd else None
         if maker is not None and maker.op_type == "DequantizeLinear" and maker.is_constant(0):
             return "stored numbers of 8 bits for several products, which OpenVINO mixes up"
-    scaled = any(reader.op_type in {"Div", "Mul", "Neg"} for reader in node.consumers())
-    scaled = scaled and any(len(node.shape(place) or ()) == 1 for place in range(2))
-    return "a vector, and a factor behind it, which OpenVINO fails to join" if scaled else ""
+    return ""
 
 
 def _zeros(node: Node) -> str:

@@ -96,3 +96,11 @@ def source(op: Any) -> str:
     while maker.get_input_size() and not maker.get_type_name().endswith("Sequence"):
         maker = maker.input_value(0).get_node()
     return str(maker.get_name())
+
+
+def is_turned_twice(op: Any) -> bool:
+    """Say whether others read, transposed, what a recurrent operation reads transposed."""
+    turned = op.input_value(0).get_node()
+    ends = turned.input_value(0).get_target_inputs() if turned.get_input_size() else ()
+    same = [end.get_node() for end in ends if end.get_node().get_type_name() == "Transpose"]
+    return sum(len(readers(one)) for one in same) > 1

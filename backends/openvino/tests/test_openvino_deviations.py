@@ -131,15 +131,27 @@ def test_results_keep_the_axes_of_length_one_that_openvino_moves_or_loses(rows):
     assert (y.shape, q.shape) == ((1, 2, 17, 1), (1,))
 
 
-@pytest.mark.parametrize("factor", ["float[1,1]", "float[1]"])
-def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor):
+@pytest.mark.parametrize(("factor", "after"), [
+    ("float[1,1]", "Mul(f, p)"), ("float[1]", "Mul(f, p)"), ("float[1]", "Div(s, h)"),
+])  # fmt: skip
+def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor, after):
     model = _untyped(
-        f"g (float[N,8,3] x) => (float y) <float[3] v = {{1, 2, 3}}, {factor} f = {{2}}> "
-        "{ p = MatMul(x, v) y = Mul(f, p) }"
+        f"g (float[N,8,1,3] x) => (float y) <float[3] v = {{1, 2, 3}}, {factor} f = {{2}}, "
+        f"float n = {{0}}, float[1] h = {{0.5}}> {{ p = MatMul(x, v) s = Sub(p, n) y = {after} }}"
     )
-    x = np.ones((2, 8, 3), np.float32)
+    x = np.ones((2, 8, 1, 3), np.float32)
     with session(model) as opened:
-        assert opened.run(None, {"x": x})[0].tolist() == [[12.0] * 8] * 2
+        assert {one.backend for one in opened.partitioning.subgraphs} == {"openvino"}
+        assert opened.run(None, {"x": x})[0].tolist() == [[[12.0]] * 8] * 2
+
+
+def test_products_with_one_stored_element_are_computed_in_one_thread():
+    model = parsed(
+        "g (float[N,3] x) => (float[N,1] y) <float[3,1] w = {1, 2, 3}, float[1,1] v = {2}> "
+        "{ p = MatMul(x, w) r = Relu(p) y = MatMul(r, v) }"
+    )
+    with sk.InferenceSession(model, "openvino:threads=1") as opened:
+        assert opened.run(None, {"x": np.ones((2, 3), np.float32)})[0].tolist() == [[12.0]] * 2
 
 
 @pytest.mark.parametrize(

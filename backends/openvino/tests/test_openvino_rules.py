@@ -119,7 +119,7 @@ def test_what_would_come_out_otherwise_is_refused(body, reason):
         "(float[N,1,2,2] x) => (float[a,b,c,d] y) <float[4] s = {1,1,2,2}> { y = Resize(x, , s) }",
         "(float[N,1,2,2] x, float[2] s) => (float[a,b,c,d] y) { y = Resize<axes=[2,3]>(x, , s) }",
         (
-            "(float[N,C,2,2] x) => (float[a,b,c,d] y) <int64[2] s = {4, 4}, int64[1] o = {0}, "
+            "(float[N,3,2,2] x) => (float[a,b,c,d] y) <int64[2] s = {4, 4}, int64[1] o = {0}, "
             "int64[1] t = {2}> { all = Shape(x) first = Slice(all, o, t) "
             'to = Concat <axis = 0> (first, s) y = Resize <mode = "cubic"> (x, , , to) }'
         ),
