@@ -37,7 +37,7 @@ class ValueAccuracy:
             the largest error is infinite.
         largest: Largest finite magnitude in the original.
         not_finite: How many elements are finite in the original, and NaN or infinite here.
-        noise: Power of the error as a part of that of the value, of what is finite on both sides.
+        noise: Relative power of the error, over the elements that are finite on both sides.
         wrong: How many elements ``verify`` would call wrong, by the tolerance of their type.
     """
 
@@ -98,11 +98,11 @@ class Sums:
         )
 
     def result(self, name: str) -> ValueAccuracy:
-        """Return what comes out of all that was added."""
+        """Return the result of all batches added."""
         total, squares, right, found, product = map(float, self.sums)
         lengths = math.sqrt(right * found)
         ratio = right / squares if squares else math.inf
-        # the sums know nothing of what is not finite
+        # the sums leave out elements that are not finite
         is_known = math.isfinite(self.max_abs)
         mean = total / self.elements if self.elements else 0.0
         return ValueAccuracy(
@@ -238,25 +238,25 @@ def measure_accuracy(
     progress: Progress | None = None,
     **settings: Any,
 ) -> AccuracyReport:
-    """Run two models on the same batches and compare what they compute.
+    """Run two models on the same batches and compare their results.
 
     Args:
         original: The model that is believed.
         rewritten: The model made from it, with the same inputs and outputs.
         batches: Arrays by input name; one is in memory at a time.
-        backend: What runs both, as for ``SUBGRAPH_BACKEND``.
-        values: Whether to compare the inner values that both have by the same name, too, and to
-            say in which nodes the error is born. As many are in memory at once as fit into 1 GiB;
-            a model with more is run several times per batch.
+        backend: The backends for both, as for ``SUBGRAPH_BACKEND``.
+        values: Whether to compare the inner values of the same names, too, and to find the nodes in
+            which the error arises. Up to 1 GiB of them are in memory at once; a model with more is
+            run several times per batch.
         progress: Told after every batch; stops the work.
-        **settings: What else ``bind`` takes, for both.
+        **settings: Other arguments of ``bind``, for both.
 
     Returns:
         The report.
 
     Raises:
         CallerError: There is no batch, or no floating point output to compare (SGK234).
-        SubgraphkitError: Whatever a step of the road raises.
+        SubgraphkitError: An error of a step of the road.
     """
     bounds = [bind(one, backend=backend, **settings) for one in (original, rewritten)]
     outputs = floating_outputs(bounds[0])
@@ -305,7 +305,7 @@ def floating_outputs(bound: BoundGraph) -> list[str]:
 def _layers(bound: BoundGraph, found: Mapping[str, ValueAccuracy]) -> list[LayerAccuracy]:
     """Find the nodes that add error, the one that adds most first.
 
-    A value that only the original has is as far off as what it is made from.
+    A value that only the original has is as far off as its sources.
     """
     noise: dict[str, float] = {}
     endless: set[str] = set()

@@ -34,8 +34,8 @@ class Histogram:
     """Magnitudes of the elements of one value.
 
     The first elements fix the width of the bins. When larger ones come, neighbouring bins are
-    joined, twice as wide, until the largest fits: no element is ever counted in a wrong bin. Zeros
-    are counted apart, because any scale represents them exactly.
+    joined until the largest fits. No element is ever counted in a wrong bin. Zeros are counted
+    apart, because any scale represents them exactly.
 
     Attributes:
         counts: Elements per bin, zeros left out.
@@ -137,10 +137,10 @@ def threshold_of(histogram: Histogram, method: str, percentile: float) -> tuple[
     """Choose a threshold.
 
     Args:
-        histogram: What was seen.
-        method: ``minmax`` takes the largest magnitude. ``percentile`` leaves out the largest ones;
-            ``mse`` weighs what is clipped against steps that are too wide, by the squared error.
-        percentile: How many percent of the elements are not clipped, for that method.
+        histogram: The elements so far.
+        method: ``minmax`` takes the largest magnitude. ``percentile`` leaves out the largest ones.
+            ``mse`` weighs clipping against wide steps, by the squared error.
+        percentile: The percentage of elements that are not clipped, for that method.
 
     Returns:
         The threshold, 0 if nothing but zeros was seen; and the method by which it was found.
@@ -176,7 +176,7 @@ def _percentile(histogram: Histogram, percentile: float) -> float:
 _Array = npt.NDArray[Any]
 
 
-def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
+def calibrate(  # noqa: PLR0913 (the model, the batches and the method)
     source: ModelSource | Model,
     batches: Iterable[Mapping[str, Any]],
     *,
@@ -199,7 +199,7 @@ def calibrate(  # noqa: PLR0913 (what is run, over what, and how)
         backend: What runs the model, as for ``SUBGRAPH_BACKEND``.
         values: The values looked at; every float32 value that is not constant if not given.
         method: How thresholds are chosen: ``mse``, ``percentile`` or ``minmax``.
-        percentile: How many percent of the elements are not clipped, for that method.
+        percentile: The percentage of elements that are not clipped, for that method.
         progress: Told after every batch; stops the work.
         **settings: What else ``bind`` takes, such as ``options`` and ``shapes``.
 

@@ -21,17 +21,16 @@ from subgraphkit.precision.accuracy import AccuracyReport, LayerAccuracy, measur
 from subgraphkit.rewriting import Precision, Ranges, Rewriting, rewrite
 from subgraphkit.texts import printable
 
-# What a node inherits of the blame of one that reads it: what cancelling brings out was made
-# before.
+# The blame that a node inherits from one that reads it: cancelling brings out earlier errors.
 _AHEAD: Final = 0.25
 
-# What a node inherits of one that overflows and that it reads: it would overflow again.
+# The blame that a node inherits from an overflowing one that it reads: it would overflow again.
 _BEHIND: Final = 0.5
 
 # Noise above this, such as infinity, is all the same.
 _WORST: Final = 1e4
 
-# Kept nodes that people are shown; all are in ``kept``.
+# The number of kept nodes in a text for people; all are in ``kept``.
 _SHOWN: Final = 10
 
 
@@ -45,8 +44,8 @@ class PrecisionSearch:
             once.
         rewriting: The rewritten model with its account.
         accuracy: How far its outputs are off.
-        kept: The nodes that were found, the worst first: for each its entry in ``keep``, its
-            operator, its name and a few words why.
+        kept: The nodes found, the worst first. Each has its entry in ``keep``, its operator, its
+            name and a short reason.
         trials: How many rewritings were tried.
     """
 
@@ -154,9 +153,9 @@ def fewest(most: int, holds: Callable[[int], bool]) -> int | None:
 def _rank_nodes(
     bound: BoundGraph, layers: Iterable[LayerAccuracy], changed: Iterable[str]
 ) -> list[str]:
-    """Return the nodes, by their first outputs, those first that are most to blame for the error.
+    """Return the nodes, by their first outputs, the most to blame for the error first.
 
-    A node is to blame for what is born in it, and for some of what follows it.
+    A node is to blame for errors that arise in it, and for a part of later ones.
     """
     producers, inputs = bound.producers, bound.table.inputs
     blame = {producers[layer.output]: min(layer.born, _WORST) for layer in layers}
