@@ -1,6 +1,6 @@
 """Child processes of our own interpreter, in which a plugin may crash, exit or never return.
 
-Any backend may use them, for a library that does not survive what it is asked.
+Any backend may use them, for a library that does not survive its work.
 """
 
 import lazy_loader

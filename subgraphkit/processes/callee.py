@@ -69,7 +69,7 @@ def _answering() -> Iterator[Callable[[Any], None]]:
 
 
 def _requests() -> IO[str]:
-    """Keep standard input for requests; to plugins, and what they start, it is empty."""
+    """Keep standard input for requests; for plugins, and their processes, it is empty."""
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -78,7 +78,7 @@ def _requests() -> IO[str]:
 
 
 def _end_with_parent(line: int) -> None:
-    """Have the system end this process, and what it forked, when the other end of a pipe is closed.
+    """Have the system end this process and its forks when the other end of a pipe is closed.
 
     It needs no thread of Python's, which a library that never returns would keep from running.
     """

@@ -1,8 +1,8 @@
 """Functions that are called in a process of their own, where they may crash or never return.
 
-A function goes by its place, ``module:name``, and takes and returns what JSON can hold; what it
-raises is raised again by the caller. A class that is called stays in the child, one instance of
-it, and its methods are called on that.
+A function is named by its place, ``module:name``, and takes and returns values that JSON can hold.
+Its errors are raised again in the caller. A class that is called leaves one instance in the child,
+on which its methods are called.
 """
 
 import builtins
@@ -44,7 +44,7 @@ class NoAnswer(Exception):  # noqa: N818 (a state, told as part of a result)
 
     Attributes:
         code: Its exit status, negative for a signal; None if it was stopped for keeping silent.
-        printed: The end of what it wrote to standard error.
+        printed: The end of its standard error.
     """
 
     def __init__(self, code: int | None, printed: str = "") -> None:
@@ -84,8 +84,8 @@ def call(
 class Child:
     """A process in which functions are called, one after the other; it ends with this process.
 
-    It reads requests from standard input and writes answers to standard output; the end of what it
-    writes to standard error is kept.
+    It reads requests from standard input and writes answers to standard output. The end of its
+    standard error is kept.
 
     ``variables``: Environment variables to add or to replace. ``inherited``: Descriptors of this
     process that are to be open in the child as well.
@@ -126,7 +126,7 @@ class Child:
         self._pending = bytearray()
 
     def call(self, function: Place, *plain: Any, **how: Any) -> Any:
-        """Call a function as ``reply`` does; return what it returns, or raise what it raised."""
+        """Call a function as ``reply`` does; return its result, or raise its error."""
         return result_of(self.reply(function, *plain, **how))
 
     def reply(
@@ -137,7 +137,7 @@ class Child:
         event: Callable[[Any], object] | None = None,
         look: Callable[[], object] = lambda: None,
     ) -> Mapping[str, Any]:
-        """Call a function; what it returned or raised comes out of ``result_of``.
+        """Call a function; ``result_of`` returns its result or raises its error.
 
         Args:
             function: It is given ``*plain``; before them, if there is ``event``, a function that
@@ -145,7 +145,7 @@ class Child:
             *plain: Arguments that JSON can hold.
             timeout: Seconds without an event or an answer after which the child is stopped.
             event: Called here with each event.
-            look: Called ten times a second meanwhile; what it raises ends the wait alone.
+            look: Called ten times a second meanwhile; an error of it ends only the wait.
 
         Raises:
             NoAnswer: The child went down, or kept silent for too long.
@@ -193,7 +193,7 @@ class Child:
             self._requests.flush()
 
     def _answer(self, seconds: float, look: Callable[[], object]) -> Any:
-        """Wait for the next answer; stop the child, and whatever it started, after some seconds."""
+        """Wait for the next answer; stop the child and its processes after some seconds."""
         end = time.monotonic() + seconds
         line, gone = None, False
         while line is None:
@@ -217,8 +217,8 @@ class Child:
         """Say that nothing follows, and wait for the child to end by itself.
 
         Raises:
-            NoAnswer: It took longer and was stopped, or did not end well, as one whose library
-                fails when it is unloaded.
+            NoAnswer: It took longer and was stopped, or it did not end well, as when a library
+                fails at its unloading.
         """
         with suppress(OSError):
             self._requests.close()
@@ -235,7 +235,7 @@ class Child:
         return self._printed.text(most).strip()
 
     def stop(self, patience: float = 0.0) -> int:
-        """Stop the process, and whatever it started; return its exit status, negative for a signal.
+        """Stop the process and its own processes; return its exit status, negative for a signal.
 
         ``patience``: Seconds the process gets to end by itself, once told that nothing follows.
         """
@@ -287,7 +287,7 @@ def plain_error(error: BaseException) -> dict[str, Any]:
 
 
 def result_of(reply: Mapping[str, Any]) -> Any:
-    """Return what the function of a reply returned, or raise what it raised."""
+    """Return the function's result in a reply, or raise its error."""
     if "raised" in reply:
         raise _rebuild_error(reply["raised"])
     return reply["returned"]

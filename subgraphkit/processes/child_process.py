@@ -36,10 +36,10 @@ def crowd() -> float:
 
 
 class KeptEnd:
-    """The end of what a process prints, which may go on for ever; read by a thread as it comes.
+    """The end of a process's output, which may go on for ever; a thread reads it as it comes.
 
-    A file would grow as long as the process prints. What a process that outlives it holds open is
-    not waited for.
+    A file would grow as long as the process prints. It does not wait for processes that outlive it
+    with the pipe open.
 
     Args:
         most: Bytes that are kept.
@@ -73,7 +73,7 @@ class KeptEnd:
         self._thread.start()
 
     def text(self, most: int | None = None) -> str:
-        """Return what is kept, or the last bytes of it."""
+        """Return the kept output, or its last bytes."""
         if self._thread is not None:
             self._thread.join(_SETTLING_SECONDS)
             end = time.monotonic() + _READING_SECONDS
@@ -108,7 +108,7 @@ def child_environment(variables: Mapping[str, str] | None = None) -> dict[str, s
 
 
 def stop_child(child: "subprocess.Popen[Any]") -> None:
-    """Stop a child that leads a session of its own and, where there are groups, what it started."""
+    """Stop a child that leads its own session and, where the system has groups, its processes."""
     if hasattr(os, "killpg"):
         os.killpg(child.pid, signal.SIGKILL)
     else:

@@ -15,7 +15,7 @@ _CONTAINER_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def resident_bytes(process: int | None = None) -> int | None:
-    """Return the memory in use now; what was the peak so far, where only that is known."""
+    """Return the memory in use now, or the peak so far, if only that is known."""
     if process is not None:
         return _field("VmRSS", str(process))
     return _field("VmRSS") or peak_bytes()
@@ -34,7 +34,7 @@ def peak_bytes() -> int | None:
 def give_back() -> None:
     """Let the C library hand memory that nobody uses back to the system, if it is glibc.
 
-    What was freed stays with the process otherwise: compilers free as much as a model's weights.
+    Freed memory stays with the process otherwise, and compilers free as much as a model's weights.
     """
     import ctypes  # noqa: PLC0415 (listing backends stays quick)
 

@@ -1,6 +1,6 @@
 """Memory that two processes share, and arrays in it, described in JSON.
 
-The memory has no name: nothing of it is left when the last of the two has ended, however it ended.
+The memory has no name: nothing of it is left once both processes have ended.
 """
 
 import json
@@ -29,8 +29,8 @@ Kind = tuple[Any, tuple[int, ...]]
 class SharedArea:
     """Memory that one process writes values into, from its beginning on, for another to read.
 
-    What is written last takes the place of what was before, so the two take turns. How arrays lie
-    in it is worked out once for each list of dtypes and shapes.
+    The latest values overwrite the former, so the two take turns. The layout of arrays is computed
+    once for each list of dtypes and shapes.
 
     Attributes:
         descriptor: The number by which a child that inherits it opens the same.
@@ -168,5 +168,5 @@ def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def plain_text(value: Any) -> str:
-    """Return an element of text, which may be bytes; what is no UTF-8 in them survives."""
+    """Return an element of text, which may be bytes; bytes that are no UTF-8 survive."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
