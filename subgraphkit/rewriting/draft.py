@@ -40,8 +40,8 @@ class Draft:
     Attributes:
         frame: The model without nodes and constants: inputs, outputs, operator sets, metadata.
         nodes: The nodes, in an order in which they can run.
-        pinned: Values whose name and type must stay: outputs, and what bodies read.
-        folded: Names of what was folded into a node, by the node's first output.
+        pinned: Values whose name and type must stay: outputs, and inputs of bodies.
+        folded: Names of the nodes folded into a node, by the node's first output.
     """
 
     frame: onnx.ModelProto
@@ -76,7 +76,7 @@ class Draft:
         return name
 
     def names_of(self, node: onnx.NodeProto) -> tuple[str, ...]:
-        """Return what a caller may call a node: its name, its outputs, what was folded into it."""
+        """Return all names of a node: its own, its outputs', and those folded into it."""
         return (node.name, *node.output, *self.folded.get(node.output[0], ()))
 
     def is_float(self, value: str) -> bool:
@@ -143,7 +143,7 @@ class Draft:
         computed = {value for node in nodes for value in node.output}
         listed = {value.name for value in model.graph.input}
         data: dict[str, _Array] = {}
-        # in the order of first use, so that writing anew what was written changes nothing
+        # in the order of first use, so that a second writing changes nothing
         used = dict.fromkeys(value for node in nodes for value in node.input)
         used.update(dict.fromkeys(self.constants))
         for name in (value for value in used if value in self.constants):

@@ -210,7 +210,7 @@ def convert_opset(skeleton: onnx.ModelProto, version: int) -> tuple[onnx.ModelPr
     """
     try:
         converted = version_converter.convert_version(skeleton, version)
-    except Exception as error:  # noqa: BLE001 (onnx raises whatever its C++ throws; it is told)
+    except Exception as error:  # noqa: BLE001 (onnx raises all that its C++ throws; it is told)
         return skeleton, " ".join(str(error).split())
     converted.ir_version = max(
         converted.ir_version,

@@ -15,10 +15,10 @@ from subgraphkit.texts import printable
 from subgraphkit.types import DataType
 
 Kind = Literal["fp16", "bf16", "int8", "fp8"]
-"""What nodes are to compute in."""
+"""The precision that nodes are to compute in."""
 
 HighPrecision = Literal["fp32", "fp16", "bf16"]
-"""What is computed in beside int8 or fp8."""
+"""The precision beside int8 or fp8."""
 
 QUANTIZED: Final[Mapping[str, tuple[DataType, float]]] = {
     "int8": (DataType.INT8, 127.0),
@@ -31,13 +31,13 @@ LOW_TYPES: Final = {"fp16": DataType.FLOAT16, "bf16": DataType.BFLOAT16}
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """A precision, and what is to be left as it is.
+    """A precision, and its exceptions.
 
     Attributes:
-        kind: What nodes are to compute in.
+        kind: The precision that nodes are to compute in.
         keep: Regular expressions; nodes whose whole operator, name or output name matches one stay
             as they are. Outputs tell nodes apart where names are empty or repeated.
-        only: If not empty, nodes of which none of these matches operator, name or output stay, too.
+        only: If not empty, nodes also stay if none of these matches operator, name or output.
         high_precision: What is computed in beside int8 or fp8; means nothing for the other kinds.
         data_max: With ranges and fp16, nodes with larger inputs or outputs than this stay. 512
             leaves room for a sum to grow; the largest float16 is 65,504.
@@ -64,7 +64,7 @@ class Precision:
     def __post_init__(self) -> None:
         check_word("precision", self.kind, get_args(Kind))
         check_word("high_precision", self.high_precision, get_args(HighPrecision))
-        # frozen: what is derived is set past the check
+        # frozen: derived fields are set past the check
         object.__setattr__(self, "_kept", _Patterns.of(self.keep))
         object.__setattr__(self, "_alone", _Patterns.of(self.only))
 
@@ -121,7 +121,7 @@ class _Patterns:
 
 
 def precision_of(given: Precision | str) -> Precision:
-    """Return what was asked for, a word or the whole."""
+    """Return the precision asked for, as a word or as a whole."""
     if isinstance(given, Precision):
         return given
     word: Any = given
@@ -176,7 +176,7 @@ class Kept:
         op_type: Its operator.
         code: Why, a key of ``KEPT_CODES``.
         text: Why, with the facts.
-        step: ``quantize`` or ``lower``: what was not done.
+        step: The step that was left out, ``quantize`` or ``lower``.
     """
 
     node: str
@@ -193,7 +193,7 @@ class Rewriting:
     Attributes:
         model: The model; not to be changed if ``weights`` are used with it.
         weights: Arrays of the initializers whose data is not in the model, in the order of
-            ``model.graph.initializer``; empty unless such were given.
+            ``model.graph.initializer``. Empty unless you gave some.
         lowered: Nodes that compute in a short float now.
         quantized: Nodes that read int8 or float8 now.
         changed: First outputs of the nodes that compute in a short float or read int8, in order.

@@ -103,7 +103,7 @@ class _Lowering:
 
     def __post_init__(self) -> None:
         for node in self.draft.nodes:
-            # what was widened before need not be cast back
+            # widened values need not be cast back
             is_cast = node.op_type == "Cast" and self.draft.is_float(node.output[0])
             if is_cast and self.draft.is_of(node.input[0], self.low):
                 self._short[node.output[0]] = node.input[0]
@@ -175,14 +175,14 @@ def rewrite(
     Args:
         source: The model: anything ``load`` takes, or a loaded model; not changed. The model of a
             subgraph will do, since ranges are found by value name.
-        precision: What is asked for; a word stands for a ``Precision`` without exceptions.
-        ranges: How large values get; needed for int8 and fp8; fp16 keeps nodes by them whose values
-            are large. Whether they belong to this model is for ``Ranges.check_model`` to say.
+        precision: The precision; a word stands for a ``Precision`` without exceptions.
+        ranges: The ranges of values, needed for int8 and fp8; fp16 keeps nodes with large values by
+            them. ``Ranges.check_model`` checks that they are of this model.
         weights: Data of initializers that are outside the model, as ``outside_weights`` returns
             it. Weights made from these are outside the result too.
 
     Returns:
-        The new model with an account of what was done and what not, and why.
+        The new model with an account of changed and unchanged nodes, and the reasons.
 
     Raises:
         CallerError: The precision is unknown (SGK231), int8 or fp8 without ranges (SGK231),

@@ -68,8 +68,8 @@ MOVING: Final = frozenset(
 FREE: Final = frozenset({"Shape", "Size"})
 """Operators that read no element, so any type will do."""
 
-# Operators that never do: BitCast reads bits, not numbers, and the body that ONNX gives to
-# MeanVarianceNormalization has constants of float32.
+# Operators that never do. BitCast reads bits, not numbers. MeanVarianceNormalization's body in ONNX
+# has constants of float32.
 _NEVER: Final = frozenset(
     {"Bernoulli", "BitCast", "Celu", "CumProd", "CumSum", "EyeLike", "MeanVarianceNormalization",
      "Multinomial", "NegativeLogLikelihoodLoss", "NonMaxSuppression", "RandomNormal",
@@ -82,7 +82,7 @@ _NORMALISING: Final = frozenset(
     {"GroupNormalization", "InstanceNormalization", "LayerNormalization", "LpNormalization",
      "RMSNormalization", "ReduceL2", "ReduceLogSumExp", "ReduceProd", "ReduceSumSquare"}
 )  # fmt: skip
-# Operators whose result may be as large as what they read.
+# Operators whose result may be as large as their input.
 _CARRYING: Final = frozenset(
     [
         *("Abs", "Add", "Div", "Max", "Min", "Mul", "Neg", "ReduceMax", "ReduceMin", "Sub"),
@@ -184,7 +184,7 @@ class Judge:
     def _places_by_type(
         self, node: onnx.NodeProto, formals: Formals
     ) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-        """Return the indices of inputs and outputs that change, or what stands in the way.
+        """Return the indices of inputs and outputs that change, or the reason why none can.
 
         ``formals``: The variables of the operator's types.
 
