@@ -1,7 +1,7 @@
 """The Open Inference Protocol over gRPC, behind Ray Serve's proxy, in its own messages.
 
-The messages are those of ``tritonclient.grpc``, which are made from the published file. What is no
-inference is asked as over HTTP, and its JSON becomes the message.
+The messages are those of ``tritonclient.grpc``, which are made from the published file. Other
+requests than inference are handled as over HTTP, and their JSON becomes the message.
 """
 
 import sys

@@ -26,13 +26,13 @@ _PATH: Final = re.compile(
     "(?:.*?/)?v2(?:/health/(live|ready)|/repository/(?:(index)|models/([^/]+)/(load|unload))"
     f"|/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?(?:/(?P<verb>{_VERBS}))?)?/?"
 )
-"""What is asked: the server, its repository, or a model."""
+"""The subject of a request: the server, its repository, or a model."""
 
 
 async def answer(
     models: Models, method: str, path: str, headers: Mapping[str, str], body: Any, caller: str = ""
 ) -> Answer:
-    """Answer a request over HTTP, whatever is before ``/v2`` in its path; never raises.
+    """Answer a request over HTTP, with any path before ``/v2``; never raises.
 
     ``caller``: Who asks, such as an address; callers take turns.
     """

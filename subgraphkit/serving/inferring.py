@@ -15,7 +15,7 @@ from subgraphkit.serving.live_model import LiveModel, refuse
 from subgraphkit.serving.models import Models
 
 _QUICK_BYTES: Final = 64 << 10
-"""What is no larger is read and written at once; the rest on a thread beside the event loop."""
+"""Bodies up to this size are read and written at once, others on a thread beside the event loop."""
 
 _TURNS: Final = ThreadPoolExecutor(1, "subgraphkit bodies")
 """Unpacks bodies, and reads and writes large JSON, one at a time: all of it takes long."""

@@ -11,12 +11,12 @@ import subgraphkit as sk
 from subgraphkit.serving.live_model import LiveModel, refuse
 
 _LATEST: Final = "1"
-"""What clients of servers with numbers call the version that is served."""
+"""The version that is served, for clients of servers with numbers."""
 _RECENT_SECONDS: Final = 10.0
 MOST_BYTES: Final = 64 << 20
 """Of the body of a request, unless a server says otherwise."""
 MOST_JSON_BYTES: Final = 2 << 20
-"""Of the JSON in it: what reads JSON is not interrupted, and makes more of it than it is."""
+"""Of the JSON in it: its reader is not interrupted, and takes more memory than the JSON."""
 
 
 def with_threads(spec: sk.SessionSpec, processors: float) -> sk.SessionSpec:
@@ -56,8 +56,8 @@ class Models:
     ) -> None:
         """Serve these models from now on.
 
-        What is new is opened first; then all are exchanged at once, and what has gone is closed
-        when its requests are over. Equal specs keep their models, and exchanges take turns.
+        New models are opened first, then all are exchanged at once. Removed ones are closed when
+        their requests are over. Equal specs keep their models, and exchanges take turns.
 
         ``timeout_s``: Seconds that a request may take; None for as long as it takes. If a model
         cannot be opened, all is as before.

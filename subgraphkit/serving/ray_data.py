@@ -36,8 +36,8 @@ def map_batches(  # noqa: PLR0913 (those of Dataset.map_batches that matter here
     ``outputs``: The outputs to compute, or by output the column that it becomes; None for all.
     ``num_cpus``: Processors of an actor; a session has as many threads, unless the spec says.
 
-    The driver is raised errors of a session as what they are, ``InputError`` with its ``code``,
-    which are Ray's ``RayTaskError`` as well; ``error.cause`` is the error of the session.
+    Errors of a session reach the driver in their own classes, such as ``InputError`` with its
+    ``code``. They are Ray's ``RayTaskError`` as well; ``error.cause`` is the error of the session.
     """
     least, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
     return dataset.map_batches(
@@ -53,10 +53,10 @@ def map_batches(  # noqa: PLR0913 (those of Dataset.map_batches that matter here
 
 
 class _Replica:
-    """What an actor holds.
+    """The session of an actor.
 
-    An error of its construction is raised by the first batch: of what a constructor raises, Ray
-    hands on the mere text.
+    The first batch raises an error of its construction: from a constructor, Ray passes on only the
+    text.
     """
 
     def __init__(

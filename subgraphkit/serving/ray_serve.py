@@ -42,7 +42,7 @@ def deployment(  # noqa: PLR0913 (those of Serve's that matter here)
 
     ``num_cpus``: Processors of a replica; a session has as many threads, unless its spec says.
     ``timeout_s``: Seconds that a request may take, its body's arrival apart; None for no limit.
-    ``draining``: Whether replicas answer what they have begun, and refuse all else with 503.
+    ``draining``: Whether replicas finish their present requests, and refuse all others with 503.
     ``repository``: A folder of models that may be loaded by name, where there is one replica.
     ``max_ongoing_requests``: How many requests are in a replica; None for two batches or 256.
 

@@ -29,7 +29,7 @@ except ImportError:  # of the extra 'grpc'; then nobody calls them
 
 
 class Replica(Procedures):
-    """What a process of Serve's holds: models, as ``user_config`` says."""
+    """A process of Serve's: models, as ``user_config`` says."""
 
     def __init__(self) -> None:
         self._models = Models()
@@ -39,7 +39,7 @@ class Replica(Procedures):
         self._seconds: float | None = SECONDS
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
-        """Serve what is said here from now on; ``draining`` ends when all is answered."""
+        """Serve these models from now on; ``draining`` ends when all requests are answered."""
         specs = {
             name: spec if isinstance(spec, str) else json.dumps(spec)
             for name, spec in config["models"].items()

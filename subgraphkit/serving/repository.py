@@ -27,7 +27,7 @@ async def change(models: Models, verb: str, name: str) -> None:
 
 
 def index(models: Models) -> list[dict[str, str]]:
-    """Return what ``/v2/repository/index`` answers: what is served, and what could be."""
+    """Return the answer of ``/v2/repository/index``: models that are served, and that could be."""
     ready = {name: model.version for name, model in models.items()}
     others = {} if models.folder is None else _places(models.folder).keys() - ready.keys()
     rows = [(name, version, "READY", "") for name, version in ready.items()]

@@ -40,7 +40,7 @@ _NAMES: Final = {dtype: name for name, (_, dtype) in DATATYPES.items()}
 
 
 def refuse(text: str, hint: str = "", *, code: str = "SGK343") -> NoReturn:
-    """Raise what is wrong with a message, or with what was to become one (SGK344)."""
+    """Raise the fault of a message, or of values for one (SGK344)."""
     done = "read" if code == "SGK343" else "written"
     message = f"a message of the Open Inference Protocol cannot be {done}: {text}"
     raise InputError(code, message, hint=hint)

@@ -28,10 +28,10 @@ _READ: Final[Mapping[str, Callable[[bytes], list[Any]]]] = {
     "i": _whole,
     "f": msgspec.json.Decoder(list[float]).decode,
 }
-"""By kind of dtype, what reads values of JSON."""
+"""The readers of JSON values, by kind of dtype."""
 
 _ODD: Final = re.compile(rb"-0(?![.0-9])|[eE][+-]?[0-9]{3}")
-"""What msgspec reads as no float, or without its sign."""
+"""Numbers that msgspec does not read as floats, or without their sign."""
 
 _FORM: Final = np.frombuffer(b"[],", np.uint8)
 _VALUES: Final = bytes(set(range(256)) - set(b"[],"))

@@ -1,7 +1,7 @@
 """The parts of a message in the Open Inference Protocol, looked at for form alone.
 
-The JSON is read by msgspec into these forms, and the values of tensors are left as they were sent:
-``reading`` takes them in pieces, into the arrays themselves.
+msgspec reads the JSON into these forms and leaves the values of tensors as they were sent.
+``json_values`` reads them in pieces, into the arrays themselves.
 """
 
 import re
@@ -21,7 +21,7 @@ _FOREIGN: Final = {"classification", "priority", "sequence_id", "shared_memory_r
 
 _NO_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|NaN|Infinity')
 _AS_NUMBERS: Final = {b"NaN": b"0e99999999", b"Infinity": b"1e99999999"}
-"""What JSON has not and Triton reads, as numbers that nobody writes."""
+"""Words that are not in JSON but that Triton reads, as numbers that nobody writes."""
 _MOST_ODD: Final = 64 << 10
 """Bytes of JSON in which such words are looked for: it takes far longer than to read it."""
 

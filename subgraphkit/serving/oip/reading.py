@@ -1,7 +1,7 @@
 """Arrays from tensors of a message that are binary data, in little-endian order.
 
-Every size is held against what is there before anything is allocated, and binary numbers are
-views, never copies.
+Every size is compared with the data before anything is allocated. Binary numbers are views, never
+copies.
 """
 
 import math

@@ -14,7 +14,7 @@ _MORE_THAN_JSON: Final = 2
 """How many times the bytes of JSON its arrays may take, from some bytes on."""
 _FREE_BYTES: Final = 2 << 20
 _TEXT_BYTES: Final = 72
-"""What a text takes as an object of Python, its letters apart."""
+"""The bytes of a text as an object of Python, without its letters."""
 
 
 def arrays_of(

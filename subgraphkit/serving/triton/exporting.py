@@ -30,12 +30,12 @@ def export_triton(  # noqa: PLR0913 (each is a setting of the configuration)
     whole, so a server that polls the repository never sees half of one. Existing versions stay as
     they are.
 
-    ``max_batch``: How many rows Triton may gather from requests, 0 for none; for that, one open
-    dimension must be the first of all inputs and outputs. If not given, 16 where it is and none has
-    this axis alone, because Triton has its clients write these as ``[N, 1]``.
+    ``max_batch``: How many rows Triton may gather from requests, 0 for none. It needs one open
+    dimension that is the first of all inputs and outputs. By default, 16 if there is one, and no
+    input or output has this axis alone: Triton's clients write these as ``[N, 1]``.
     ``delay_s``: How long a request may wait for others, in seconds.
-    ``packages``: Folder in which Triton's Python finds subgraphkit; empty for those that it looks
-    into by itself, None for that of the Python at work here.
+    ``packages``: Folder in which Triton's Python finds subgraphkit. Empty for its own folders, None
+    for that of this Python.
 
     Raises:
         CallerError: Triton cannot hold the model, name or version (SGK345).
