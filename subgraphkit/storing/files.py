@@ -26,7 +26,7 @@ _IN_THE_WAY: Final = frozenset({errno.EACCES, errno.EBUSY, errno.EPERM, errno.ER
 
 
 def open_through_no_link(path: Path) -> BinaryIO:
-    """Open for reading what is no link, whatever and whose it is; else OSError."""
+    """Open anything but a link for reading, of any kind and owner; else OSError."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     return os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb")
 
@@ -45,7 +45,7 @@ def open_plain(path: Path, *, secret: bool = False) -> BinaryIO:
 
 
 def accepted(file: BinaryIO, check: Callable[[os.stat_result], object]) -> BinaryIO:
-    """Return an open file when its status was looked at; what that raises finds it closed."""
+    """Return an open file after a check of its status; an error of that closes it."""
     try:
         check(os.fstat(file.fileno()))
     except BaseException:
@@ -68,7 +68,7 @@ def _check_file(path: Path, status: os.stat_result, *, secret: bool) -> None:
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600, *, durable: bool = True) -> Iterator[BinaryIO]:
-    """Make and hand out a new file; OSError if there or not writable; what was written stays."""
+    """Make and yield a new file, which stays; OSError if it is there or not writable."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags, mode), "wb") as file:
         yield file
@@ -82,8 +82,8 @@ def write_whole(
 ) -> None:
     """Write a file in one step: readers see all of it or the file before, even if writing fails.
 
-    A writer that is killed leaves a hidden ``.subgraphkit-*.part`` beside it, which is known to be
-    left over by that nobody claims it; see ``remove_left_over``.
+    A killed writer leaves a hidden ``.subgraphkit-*.part`` beside it. ``remove_left_over`` removes
+    it, since nobody claims it.
 
     ``durable``: Whether it is to last through a power failure, which takes milliseconds.
 
@@ -206,7 +206,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make what was renamed in a folder last through a power failure, where the system lets one."""
+    """Make renamings in a folder last through a power failure, if the system can."""
     if os.name != "posix":
         return
     with contextlib.suppress(OSError):
@@ -223,18 +223,18 @@ def locked(
 ) -> Iterator[None]:
     """Hold a lock, or go on without it where it cannot be had.
 
-    Without the lock two processes may make the same thing, and the later one replaces what the
-    earlier one stored; nothing worse happens. The lock of a process that dies is free at once,
-    because the system holds it for the process and not in the file. It cannot be held twice, not
-    by one thread either: who asks for it again waits, and goes on without it.
+    Without the lock two processes may make the same thing, and the later one replaces the earlier
+    one's. Nothing worse happens. The lock of a process that dies is free at once, because the
+    system holds it for the process, not in the file. Nobody can hold it twice: a thread that asks
+    again waits, and goes on without it.
 
     Args:
         path: The file to lock, in a folder of this user alone; removed when it is free.
         timeout: Seconds after which to go on without it.
         on_wait: Called once if somebody else holds it.
 
-    Thread-safety: may be used by any number of threads and processes; another thread than the one
-    that took it may give it back.
+    Thread-safety: may be used by any number of threads and processes; another thread than the taker
+    may release it.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415 (only those who store pay for it)
 
@@ -252,6 +252,6 @@ def locked(
     finally:
         if lock.is_locked:  # in a child that was forked meanwhile it is not
             with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)  # first: whoever locks it now looks for its name
+                path.unlink(missing_ok=True)  # first: the next owner looks for its name
             with contextlib.suppress(OSError):
                 lock.release()

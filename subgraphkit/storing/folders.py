@@ -1,7 +1,7 @@
-"""Folders of this user alone: where they are, and whether what is in them can be trusted.
+"""Folders of this user alone: their places, and whether you can trust files in them.
 
-Beside the engines, which the core keeps, a backend may keep files of its own in ``kept_folder``;
-``BindContext.kept_folder`` leads there.
+The core keeps engines. A backend may keep files of its own in ``kept_folder``, which
+``BindContext.kept_folder`` returns.
 
 An engine is run like a program, so nobody but the user may be able to put one there. So the
 folder's owner and mode are checked. On Windows they say nothing and are not checked, because the
@@ -29,7 +29,7 @@ BACKENDS: Final = "backends"
 
 
 def default_cache_dir() -> Path:
-    """Return the folder for what can be made again; CacheError (SGK151) without a home."""
+    """Return the folder for files that can be made again; CacheError (SGK151) without a home."""
     return _place("cache")
 
 
@@ -39,10 +39,10 @@ def default_state_dir() -> Path:
 
 
 def kept_folder(cache_dir: Path | None, backend: str) -> Path | None:
-    """Return the folder where a backend may keep what makes later binds quicker, such as timings.
+    """Return the folder where a backend may keep files for quicker binds, such as timings.
 
-    It is this user's alone, and whatever is in it may be gone tomorrow. ``KeptFile`` and
-    ``Answers`` write there what is read as it was written or not at all.
+    It is this user's alone, and any file in it may be gone tomorrow. A file of ``KeptFile`` or
+    ``Answers`` is read as it was written, or not at all.
 
     ``cache_dir``: The folder of the cache; None for the default.
 
@@ -91,7 +91,7 @@ def private_folder(folder: Path) -> Path:
 def ownership_problem(
     path: Path, status: os.stat_result, *, owners: Collection[int] = (), whole: Path | None = None
 ) -> tuple[str, str] | None:
-    """Say who else could have written a file or a folder, and how to mend it; None if nobody could.
+    """Return who else could have written a file or a folder, with a remedy; None if nobody could.
 
     ``whole``: The folder that is to be mended with all that is in it; None for the path alone.
     """

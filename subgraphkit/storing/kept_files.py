@@ -73,20 +73,20 @@ _LOCK_TIMEOUT: Final = 30.0
 class KeptFile:
     """Bytes in a file that are read as this user has written them there, or not at all.
 
-    The file is signed with the user's key and its own name. What is damaged, or came with a project
-    of somebody's, costs a line in the log; what cannot be written is not kept. Nothing is raised
-    either way, because nobody needs the file.
+    The file is signed with the user's key and its own name. A file that is damaged, or came with
+    somebody's project, costs a line in the log. Nothing is raised, even if it cannot be written,
+    because nobody needs the file.
 
     Args:
         path: The file, in a folder of this user alone; ``BindContext.kept_folder`` returns one.
         what: What is in it, such as ``"acme timings"``; part of the file and of messages. Change it
-            with the format of the bytes, and files of the old format are not taken for new ones.
+            with the format of the bytes, so that old files are not taken for new ones.
 
     Attributes:
         path: The file.
 
-    Thread-safety: any number of threads and processes may use the same file. Who reads, adds and
-    writes holds ``lock`` meanwhile, or what others add is lost.
+    Thread-safety: any number of threads and processes may use the same file. Hold ``lock`` while
+    you read, add and write, or additions of others are lost.
     """
 
     def __init__(self, path: Path, what: str) -> None:
@@ -95,14 +95,14 @@ class KeptFile:
         self._head = f"subgraphkit-{what} 2\n".encode()
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep other threads and processes from reading what is about to be written anew.
+        """Keep other threads and processes from reading a file that is about to be rewritten.
 
-        After half a minute of waiting, or where nothing can be locked, it goes on all the same.
+        After half a minute of waiting, or if nothing can be locked, it goes on.
         """
         return locked(self.path.with_suffix(".lock"), _LOCK_TIMEOUT)
 
     def read(self) -> bytes:
-        """Return what is kept; nothing if there is no file or it is not as it was written."""
+        """Return the bytes; nothing if there is no file, or it has changed."""
         try:
             with open_plain(self.path) as file:
                 stored = file.read(_LARGEST)
@@ -120,10 +120,10 @@ class KeptFile:
         return data
 
     def write(self, data: bytes, *, durable: bool = True) -> None:
-        """Write in one step; without room or right to write, what was there stays.
+        """Write in one step; without room or right to write, the old file stays.
 
         Args:
-            data: All that is to be kept.
+            data: All bytes to keep.
             durable: Whether it is to last through a power failure, which takes milliseconds.
         """
         try:
@@ -162,10 +162,9 @@ class Passing(NamedTuple):
 class Answers:
     """Answers by question: in memory for as long as the object lives, in files where there is room.
 
-    A question is text or bytes that hold all the answer depends on: its subject, as
+    A question is text or bytes with all that the answer depends on. That is its subject, as
     ``onnx_io.node_key`` writes it, and the options that count. If answers are kept in files, it
-    also holds the versions of library and format, and the device. Questions that differ in nothing
-    are one.
+    also holds the versions of library and format, and the device. Equal questions are one.
 
     The answers unused for longest go first. A file that is missing, damaged or not this user's
     alone is a question to be asked again.
@@ -174,8 +173,8 @@ class Answers:
         kind: What kind of answers; the name of the folder in which they are kept.
         most: How many are remembered in memory.
 
-    Thread-safety: any number of threads and processes may ask; two that ask the same at the same
-    time may both have to ask the library.
+    Thread-safety: any number of threads and processes may ask. Two with the same question at the
+    same time may both have to ask the library.
     """
 
     def __init__(self, kind: str, most: int = 10_000) -> None:
@@ -191,12 +190,12 @@ class Answers:
     def recall(
         self, question: str | bytes, ask: Callable[[], _Said | Passing], folder: Path | None = None
     ) -> _Said:
-        """Return what was answered before, or ask.
+        """Return the earlier answer, or ask.
 
         Args:
             question: The question.
-            ask: Puts it to the library. What it raises is not remembered, nor is an answer that is
-                ``Passing``; so ``lambda: Passing(None)`` looks without asking.
+            ask: Puts it to the library. Its errors are not remembered, nor is an answer that is
+                ``Passing``. So ``lambda: Passing(None)`` looks without asking.
             folder: The folder of the backend, see ``BindContext.kept_folder``; answers have to be
                 JSON then, and sequences are lists. None for memory alone.
         """
@@ -212,7 +211,7 @@ class Answers:
         return answer
 
     def put(self, question: str | bytes, answer: Any, folder: Path | None = None) -> None:
-        """Remember an answer in place of what is known."""
+        """Remember an answer in place of the known one."""
         self._keep(_digest(question), answer, folder)
 
     def _find(self, digest: str, folder: Path | None) -> Any:
@@ -248,10 +247,10 @@ class Answers:
 
 
 def is_machine_fault(said: BaseException | str) -> bool:
-    """Say whether a library failed for lack of memory, room or files, whatever it was asked.
+    """Say whether a library failed for lack of memory, room or files, not for its task.
 
     Args:
-        said: What it raised, or its words.
+        said: Its error, or its words.
     """
     return isinstance(said, MemoryError | OSError) or bool(_OF_THE_MACHINE.search(str(said)))
 

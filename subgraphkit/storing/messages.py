@@ -41,7 +41,7 @@ def engine_failed(backend: str, subgraph: str, doing: str, problem: str) -> Cach
 
 
 def not_proven(backend: str, subgraph: str, problem: str) -> CacheError:
-    """SGK155: what would come back is not what was compiled; the results are right."""
+    """SGK155: the restored engine would differ from the compiled one; the results are right."""
     return CacheError(
         "SGK155",
         f"the engine that backend {backend!r} made of subgraph {subgraph!r} is not kept: {problem}",
