@@ -19,7 +19,7 @@ class Outcome(enum.Enum):
     """The end of a case; every case ends in exactly one of these."""
 
     RIGHT = "right"
-    """The backend claimed what it was offered, and all was right."""
+    """The backend claimed the nodes offered, and all was right."""
     UNCLAIMED = "unclaimed"
     """The backend was offered nodes and took none of them; nothing was compiled or run."""
     PASSED = "passed"
@@ -78,12 +78,12 @@ _NO_OFFER: Final = frozenset({Outcome.PASSED, Outcome.REFUSED, Outcome.SKIP, Out
 class Finding:
     """The end of one case, with its details.
 
-    A case returns the first three; who runs it adds the rest.
+    A case returns the first three; its runner adds the rest.
 
     Attributes:
         outcome: How it ended.
-        detail: What was found, expected and got; where all is right, what was left out, if
-            anything was.
+        detail: The finding, expected and actual. If all is right, the parts that were left out, if
+            any.
         taken: Operators of the nodes the backend took, each once, in order.
         case: Identifier of the case.
         level: Level of the case.
@@ -119,12 +119,12 @@ class Finding:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the backend took some of what it was offered."""
+        """Whether the backend took some of the nodes offered."""
         never = {Outcome.UNCLAIMED, Outcome.FAIL_PROBE, Outcome.FAIL_SELECT}
         return bool(self.taken) or self.outcome not in never
 
     def about(self, what: str) -> "Finding":
-        """Return it with a word on what it is about, if it is wrong."""
+        """Return it with a word on its subject, if it is wrong."""
         return replace(self, detail=f"{what}: {self.detail}") if what and self.is_wrong else self
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,13 +133,13 @@ class Finding:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Read what ``to_dict`` wrote."""
+        """Read a result of ``to_dict``."""
         lists = {key: tuple(found[key]) for key in ("taken", "dtypes") if key in found}
         return cls(**{**found, **lists, "outcome": Outcome(found["outcome"])})
 
 
 _OF_A_CASE: Final = ("level", "operator", "domain", "version", "dtypes", "offers")
-"""What a finding says of its case."""
+"""The facts on its case in a finding."""
 
 PASSED: Final = Finding(Outcome.PASSED)
 
@@ -164,7 +164,7 @@ class Case:
     Attributes:
         id: Unique, stable and readable, such as ``L3/Conv/test_conv_with_strides/sandwiched``. It
             begins with the level.
-        run: Carries it out on a ``Subject``. What it raises is a failure of the contract.
+        run: Carries it out on a ``Subject``. An error of it is a failure of the contract.
         operator: The operator under test, or empty.
         domain: Domain of the operator; empty for the default one.
         version: Version of the operator set, where one operator is tested.

@@ -27,9 +27,9 @@ DEFAULT_SECONDS: Final = 60.0
 _SHARES: Final = {3: 4, 4: 1, 5: 5}
 """The drawn levels, whose cases come in an order that is drawn, with their parts of the time."""
 _FIRST: Final = ("operators", "versions")
-"""The groups of level 5 that come before all others, in order: what operators compute."""
+"""The groups of level 5 that come before all others, in order: results of operators."""
 _LARGE_FACTOR: Final = 2.0
-"""What has more is large: a real network."""
+"""A case with more is large: a real network."""
 _BEGIN_LARGE: Final = 0.75
 """The part of the time after which no large case is begun: one takes long."""
 
@@ -40,7 +40,7 @@ _MOST_CHILDREN: Final = 2
 _ORIGIN: Final = "the backend to be tested"
 
 
-def check_backend(  # noqa: PLR0913 (what is tried, and how long)
+def check_backend(  # noqa: PLR0913 (subject and time of the trial)
     backend: Any,
     level: int = LAST_LEVEL,
     *,
@@ -51,11 +51,11 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
     seed: int = 0,
     within: float = inf,
 ) -> Iterator[Finding]:
-    """Hold a backend against the contract.
+    """Check a backend against the contract.
 
-    Cases run in child processes, many in each. One that crashes, hangs or takes half the machine's
-    memory is a finding like any other, and the rest goes on. If the backend cannot be loaded or
-    cannot run here, the findings end with the checks that say so.
+    Cases run in child processes, many in each. If one crashes, hangs or takes half the machine's
+    memory, that is a finding, and the rest goes on. If the backend cannot be loaded or cannot run
+    here, the findings end with the checks that say so.
 
     Args:
         backend: Name of an installed backend, with options as in a selection
@@ -72,7 +72,7 @@ def check_backend(  # noqa: PLR0913 (what is tried, and how long)
         seed: Draws the random cases, and the order of levels 3 to 5. Each group of cases, such as
             an operator's, has its turn before one has its second. The same seed draws the same.
         within: Seconds after which no case of levels 3 to 5 begins. Each of them has a part of the
-            time, level 5 begins with single operators, and large models come last. What is left is
+            time, level 5 begins with single operators, and large models come last. The rest is
             ``UNTRIED``. The other levels are always tried.
 
     Yields:
@@ -155,7 +155,7 @@ class _Run:
 def drawn_batches(tasks: Sequence[Task], seed: int) -> list[list[Task]]:
     """Shuffle the cases of each group, as those of an operator, and take a batch of each in turn.
 
-    What operators compute comes first. The first of a group is alone in its model; the others come
+    Results of operators come first. The first of a group is alone in its model; the others come
     jointly where they may.
     """
     drawn = random.Random(seed)  # noqa: S311 (the same for the same seed, and no secret)

@@ -96,7 +96,7 @@ class _Worker:
 
     def _prepare(self, task: Task) -> int:
         """Have the cases of a task's level built, for which the task has no time."""
-        if self._bytes() > self._most_memory / 2:  # what was left there is not this one's doing
+        if self._bytes() > self._most_memory / 2:  # leftovers there are not this one's doing
             self._stop_child()
         if task.case.level not in self._levels:
             self.cases(task.case.level)

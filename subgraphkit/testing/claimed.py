@@ -61,7 +61,7 @@ def models_taken(subject: Subject) -> Iterator[SmallModel]:
 
 
 def _heavy_first(subject: Subject) -> list[ProbeModel]:
-    """Return what it claims, the heavy first, that can be compared with onnx's own results."""
+    """Return its claims that onnx's own results can check, the heavy first."""
     claims = sorted(subject.claims, key=lambda probe: not probe.variant.is_heavy)
     return [probe for probe in claims if probe.rows is not None]
 
@@ -95,7 +95,7 @@ class Substitution:
 
     @property
     def name(self) -> str:
-        """What they are."""
+        """Their kinds."""
         return ", ".join(dict.fromkeys(probe.name for probe in self.probes))
 
     @property
@@ -133,7 +133,7 @@ def _with(weights: Iterable[str], found: re.Match[str]) -> str:
 
 
 def substitution_of(subject: Subject) -> Substitution | None:
-    """Return how to write an edge case with what a backend takes, led by what it is made for."""
+    """Return the operators for edge cases of a backend, first one that it is made for."""
     claims = sorted(subject.claims, key=lambda probe: (not probe.variant.is_heavy, probe.times))
     if not claims:
         return None

@@ -1,6 +1,6 @@
-"""Results held against what they must be: their numbers, and the memory that they are in.
+"""Results compared with expected ones: their numbers, and their memory.
 
-Most are judged by the one table of tolerances. A ``Wanted`` says how strict else, in a word:
+The one table of tolerances judges most of them. A ``Wanted`` has another strictness, in a word:
 
 * ``bits``: there is one right answer, down to the sign of a zero;
 * ``equal``: the same, but for that sign, which ONNX leaves open;
@@ -8,8 +8,8 @@ Most are judged by the one table of tolerances. A ``Wanted`` says how strict els
 * ``step``: whole numbers that were rounded, a few of which may be the next one;
 * ``near``: within a small part of the largest element.
 
-Numbers that are drawn are not compared: ONNX does not say by which generator, not even where a seed
-is given. Each row of the input is repeated, and the rows of the result are counted.
+Random numbers are not compared: ONNX names no generator, even with a seed. Each row of the input is
+repeated, and the rows of the result are counted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,20 +41,20 @@ from subgraphkit.testing.variants import without_foreign
 _Array = npt.NDArray[Any]
 _Feeds = Mapping[str, Any]
 _NEAR: Final = {"float32": 1e-5, "float16": 6e-3, "float64": 1e-12}
-"""What ``near`` allows: a part of the largest element expected."""
+"""The bound of ``near``: a part of the largest element expected."""
 _UNITS: Final = 2
-"""What ``ulp`` allows: libraries divide by multiplying with the reciprocal."""
+"""The bound of ``ulp``: libraries divide by multiplying with the reciprocal."""
 _MOST_ROUNDED: Final = 0.01
 """The part of numbers that ``step`` allows to be the next one."""
 LEAST: Final = 0.05
-"""What counts for the largest element where all are smaller, unless a ``Wanted`` says more."""
+"""The least value of the largest element, unless a ``Wanted`` says more."""
 
 
 class Wanted(NamedTuple):
-    """What is expected of a result that the table of tolerances is too wide for.
+    """The expectation of a result for which the table of tolerances is too wide.
 
-    ``terms``: How many times more was added up than ``near`` is meant for. ``least``: What counts
-    for the largest element where all are smaller.
+    ``terms``: How many times more terms it adds up than ``near`` is meant for. ``least``: The least
+    value of the largest element.
     """
 
     array: _Array
@@ -122,7 +122,7 @@ class Wanted(NamedTuple):
 def compare(
     want: Any, have: Any, declared: Conformance, least: tuple[float, float] = (0.0, 0.0)
 ) -> list[Difference]:
-    """Compare a result with what it must be."""
+    """Compare a result with the expected one."""
     if isinstance(want, Wanted):
         return [want.difference(have, declared.tolerances)]
 
@@ -190,7 +190,7 @@ def repeat_rows(model: onnx.ModelProto, feeds: _Feeds) -> tuple[onnx.ModelProto,
 def difference_of_draws(
     case: OfficialCase, feeds: Mapping[str, Any], results: Sequence[Any], tolerance: ToleranceOf
 ) -> Difference | None:
-    """Compare what was drawn with what its distribution says."""
+    """Compare random numbers with their distribution."""
     data, *others = feeds.values()
     kept = results[1] if len(results) > 1 else results[0] != 0
     if kept.shape != data.shape or kept.dtype != bool:
@@ -229,7 +229,7 @@ _VALUES: Final = frozenset({Outcome.FAIL_VALUE, Outcome.FAIL_SHAPE, Outcome.FAIL
 
 @dataclass(frozen=True)
 class ResultJudge:
-    """Says whether results are what they must be, and whose fault it is if they are not.
+    """Says whether results are as expected, and whose fault it is if not.
 
     ``least``: Relative and absolute tolerance granted to every dtype that is not exact.
     """
@@ -239,7 +239,7 @@ class ResultJudge:
     least: tuple[float, float] = (0.0, 0.0)
 
     def difference(self, expected: Sequence[Any], actual: Sequence[Any]) -> Finding | None:
-        """Return what is wrong with results, whoever made them; None if they are right."""
+        """Return the fault of results, made by anybody; None if they are right."""
         if len(expected) != len(actual):
             text = f"{len(actual)} outputs, expected {len(expected)}"
             return Finding(Outcome.FAIL_RUN, text)
@@ -253,7 +253,7 @@ class ResultJudge:
     def verdict(
         self, session: Session, feeds: _Feeds, wanted: Sequence[Any], results: Sequence[Any]
     ) -> Finding | None:
-        """Return what is wrong with results by the fault of the backend; a SKIP if of others."""
+        """Return the fault of results if it is the backend's; a SKIP if it is another's."""
         alias = find_shared_memory(feeds, results)
         found = self.difference(wanted, results)
         if found is None or found.outcome not in _VALUES:
@@ -263,7 +263,7 @@ class ResultJudge:
         is_of_others = bool(wrong) and self.backend not in wrong
         if is_of_others and self.difference(wanted, results) is not None:
             return Finding(Outcome.SKIP, OF_OTHERS)
-        return found  # also what is right when it is run again: that is no other's fault
+        return found  # even if a second run is right: that is no other's fault
 
     def of_a_failure(self, session: Session, feeds: _Feeds, error: ExecutionError) -> Finding:
         """Say whose fault it is that a run fails."""
@@ -276,7 +276,7 @@ class ResultJudge:
         return Finding(Outcome.SKIP, OF_OTHERS)
 
     def _is_wrong(self, subgraph: Subgraph, read: Sequence[Any], made: Sequence[Any]) -> bool:
-        """Say whether a subgraph computed something else than its nodes say of what it read."""
+        """Say whether the results of a subgraph differ from its nodes' results on its inputs."""
         feeds = dict(zip(subgraph.inputs, read, strict=True))
         try:
             evaluator = ReferenceEvaluator(without_foreign(subgraph.to_model()))
@@ -291,11 +291,11 @@ def _run_again(
 ) -> tuple[list[tuple[Subgraph, list[Any], list[Any]]], list[Any]]:
     """Make a run again, up to a step that fails.
 
-    Returns each subgraph with what it read and made, and the model's outputs made by then.
+    Returns each subgraph with its inputs and outputs, and the model's outputs up to then.
     """
     values = admit_inputs(session.graph, feeds)
     steps: list[tuple[Subgraph, list[Any], list[Any]]] = []
-    with suppress(Exception):  # whatever a backend raises
+    with suppress(Exception):  # any error of a backend
         for step in session.plan.steps:
             read = [values[name] for name in step.subgraph.inputs]
             with step.lock:
@@ -306,12 +306,12 @@ def _run_again(
 
 
 def _copy_of(value: Any) -> Any:
-    """Copy a value, so that who is given it may do with it what it likes."""
+    """Copy a value, so that its receiver may change it."""
     return np.array(value) if hasattr(value, "__array__") else deepcopy(value)
 
 
 def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any]:
-    """Return what the NumPy backend computes, whatever is configured."""
+    """Return the NumPy backend's results, in any configuration."""
     settings: Any = {"fallback": REFERENCE, "strict": False, "require": {}}
     told: Any = {"on_missing": "error", "build": "now"}
     with InferenceSession(source, REFERENCE, **settings, **told) as session:
@@ -319,7 +319,7 @@ def reference_results(source: ModelSource, feeds: Mapping[str, Any]) -> list[Any
 
 
 def _stage_of(error: ExecutionError) -> Outcome:
-    # Whoever leaves with SystemExit would leave with the caller's program.
+    # A backend's SystemExit would end the caller's program.
     is_usual = isinstance(error.__cause__, Exception | None)
     return Outcome.wrong_at(error.context.get("wrong") or ("run" if is_usual else "contract"))
 

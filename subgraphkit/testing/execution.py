@@ -1,4 +1,4 @@
-"""Cases carried out: one by one, or several in one model, and held against what is declared.
+"""Cases carried out: one by one, or several in one model, and compared with declarations.
 
 In one model the graphs lie side by side and share nothing, as compilations may be dear. If all that
 the backend takes of them is right, each is. If not, or if anything fails, nothing is said, and each
@@ -26,7 +26,7 @@ Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
 
 
 def carry_out(case: Case, subject: Subject) -> Finding:
-    """Run a case to its end, whatever the backend raises; ``KeyboardInterrupt`` alone passes."""
+    """Run a case to its end, with any error of the backend; ``KeyboardInterrupt`` alone passes."""
     started = time.perf_counter()
     found = case.sign(_outcome_of(case, subject))
     return replace(found, seconds=round(time.perf_counter() - started, 6))
@@ -99,7 +99,7 @@ def carry_out_in_one_model(cases: Sequence[Case], subject: Subject) -> list[Find
     started = time.perf_counter()
     try:
         taken = _taken_rightly([case.part() for case in cases], subject)
-    except Exception:  # noqa: BLE001 (whoever is at fault for it is found alone)
+    except Exception:  # noqa: BLE001 (the culprit is found alone)
         return None
     if taken is None:
         return None

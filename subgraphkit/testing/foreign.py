@@ -1,11 +1,11 @@
 """A foreign neighbour: a backend that takes only the nodes around the case under test.
 
-Its operator ``Carry`` hands a value on unchanged. It is of an operator set nobody else knows, so
-that it takes any type in any version of ONNX. Before the case it hands over arrays in the least
-convenient layout that the contract allows, read-only and not contiguous; behind it, copies.
+Its operator ``Carry`` hands a value on unchanged. It is of an unknown operator set, so that it
+takes any type in any version of ONNX. Before the case it hands over arrays in the least convenient
+layout of the contract, read-only and not contiguous. Behind it, it hands over copies.
 
-Beside it, two backends that claim every node: one runs each region on the fallback, one computes
-nothing. They have no operators of their own, so what goes wrong is the kit's doing, or the core's.
+There are also two backends that claim every node. One runs each region on the fallback, one
+computes nothing. They have no operators of their own, so a fault is the kit's, or the core's.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class _Operator(SubgraphOperator):
         self._inputs = subgraph.inputs
         self._outputs = subgraph.outputs
         self._constants = {name: stored.array() for name, stored in subgraph.constants.items()}
-        # A value that leaves the model belongs to the caller, who is given a plain copy.
+        # A value that leaves the model is the caller's, so it is a plain copy.
         is_output = subgraph.graph.is_output
         self._steps = [
             (
@@ -153,8 +153,8 @@ class LoopbackBackend(Backend):
 class Stub(Backend):
     """Takes every node that is left, and computes none.
 
-    With it in a selection one backend can be asked about many nodes of which the fallback knows
-    some only.
+    With it in a selection, you can ask one backend about many nodes, even if the fallback knows
+    only some.
     """
 
     name: ClassVar[str] = "stub"

@@ -1,9 +1,9 @@
 """Nine real network architectures, with weights that make them worth running.
 
 The onnx wheel carries the graphs of nine networks for its own backend tests. To keep them small,
-most of their weights are ``ConstantOfShape`` nodes that all say 0.02, so a network answers the same
-whatever it is shown. ``seeded_model`` puts random weights of the right shapes in their place, drawn
-so that values neither vanish nor overflow on their way through the network.
+most of their weights are ``ConstantOfShape`` nodes of 0.02, so a network answers the same on any
+input. ``seeded_model`` puts random weights of the right shapes in their place. Their scale keeps
+values from vanishing and overflowing on their way through the network.
 
 The kit, the tests, the examples and the benchmarks share this module.
 

@@ -107,7 +107,7 @@ def as_value(item: Any) -> Any:
     if item is None:
         return None
     if isinstance(item, onnx.TensorProto):
-        item = numpy_helper.to_array(item).copy()  # whoever writes to it is caught, not stopped
+        item = numpy_helper.to_array(item).copy()  # a writer to it is caught, not stopped
     if isinstance(item, onnx.SequenceProto):
         return numpy_helper.to_list(item)
     if isinstance(item, onnx.OptionalProto):
@@ -122,8 +122,8 @@ def as_value(item: Any) -> Any:
 def official_cases(kind: str) -> tuple[OfficialCase, ...]:
     """Return the cases of a kind, sorted by name; the same objects every time.
 
-    The node cases are computed by onnx when first asked for, which takes about five seconds, and
-    kept in the user's cache for other processes.
+    onnx computes the node cases when they are first needed, in about five seconds. The user's cache
+    keeps them for other processes.
     """
     sources = _node_cases() if kind == "node" else load_model_tests(kind=kind)
     found = sorted(sources, key=lambda case: case.name)

@@ -1,7 +1,7 @@
 """Checks of one operator of the backend under test, taken out of its session, with feeds for it.
 
-What a session does around an operator (locks, checks, copies) would hide what the operator does.
-Each check is given a workbench with a new operator on it, and raises ``Stopped`` where a run fails.
+A session's locks, checks and copies around an operator would hide its faults. Each check is given a
+workbench with a new operator on it, and raises ``Stopped`` where a run fails.
 """
 
 import json
@@ -48,7 +48,7 @@ class Workbench:
         return self.partitioning.claim_of(self.subgraph)
 
     def with_weights(self, weights: Mapping[str, _Array]) -> "Workbench":
-        """Return the same with other weights in the model, which is what is expected then."""
+        """Return the same with other weights in the model, for the expected results."""
         proto = deepcopy(self.model.proto)
         for tensor in proto.graph.initializer:
             if tensor.name in weights:
@@ -60,11 +60,11 @@ class Workbench:
         self.require_right(self.run(self.inputs(seed)), seed, remark)
 
     def inputs(self, seed: int = 0) -> list[_Array]:
-        """Return what the operator is to be fed, new arrays each time."""
+        """Return the operator's inputs, new arrays each time."""
         return self._values(self.subgraph.inputs, seed)
 
     def expected_outputs(self, seed: int = 0) -> list[_Array]:
-        """Return what it must return for them."""
+        """Return the expected results for them."""
         return self._values(self.subgraph.outputs, seed)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[_Array]:
@@ -85,7 +85,7 @@ class Workbench:
         return [one if isinstance(one, np.ndarray) else np.from_dlpack(one) for one in results]
 
     def require_right(self, results: Sequence[Any], seed: int = 0, remark: str = "") -> None:
-        """Compare results with what they must be; Stopped if they are not."""
+        """Compare results with expected ones; Stopped if they differ."""
         found = self.subject.judge.difference(self.expected_outputs(seed), results)
         if found is not None:
             raise Stopped(found.outcome, found.about(remark).detail)
@@ -121,7 +121,7 @@ _GARBAGE: Final = 77
 
 
 def repeated_runs(bench: Workbench) -> Finding:
-    """It computes what the nodes of its subgraph say, whatever was run before."""
+    """It computes as the nodes of its subgraph, after any other run."""
     for seed in (0, 1, 0):
         bench.check(seed, f"run {seed}")
     return PASSED
@@ -136,7 +136,7 @@ def inputs_left_alone(bench: Workbench) -> Finding:
 
 
 def strided_inputs(bench: Workbench) -> Finding:
-    """It takes arrays that must not be written to, and such that are not contiguous."""
+    """It takes read-only arrays, and arrays that are not contiguous."""
     for layout in ("read_only", "not_contiguous", "columns_first"):
         inputs = map(LAYOUTS[layout], bench.inputs())
         bench.require_right(bench.run(list(inputs)), remark=f"inputs that are {layout}")
@@ -144,7 +144,7 @@ def strided_inputs(bench: Workbench) -> Finding:
 
 
 def no_shared_memory(bench: Workbench) -> Finding:
-    """What it returns shares no memory with inputs, constants or one another."""
+    """Its results share no memory with inputs, constants or one another."""
     inputs, constants = bench.inputs(), bench.subgraph.constants.items()
     feeds = dict(zip(bench.subgraph.inputs, inputs, strict=True))
     feeds |= {f"constant {name}": stored.array() for name, stored in constants}
@@ -152,7 +152,7 @@ def no_shared_memory(bench: Workbench) -> Finding:
 
 
 def results_are_given_away(bench: Workbench) -> Finding:
-    """It neither writes to what it has returned, nor reads it."""
+    """It neither writes to earlier results, nor reads them."""
     kept = bench.run(bench.inputs())
     copies = [array.copy() for array in kept]
     bench.run(bench.inputs(1))
@@ -170,7 +170,7 @@ def results_are_given_away(bench: Workbench) -> Finding:
 
 
 def buffers(bench: Workbench) -> Finding:
-    """It may be given buffers for its results, and uses them or does not."""
+    """It takes buffers for its results, and may use them or not."""
     buffers = [np.full_like(array, _GARBAGE) for array in bench.expected_outputs()]
     bench.require_right(bench.run(bench.inputs(), buffers), remark="with buffers for the results")
     results = bench.run(bench.inputs(), [None] * len(buffers))
@@ -179,7 +179,7 @@ def buffers(bench: Workbench) -> Finding:
 
 
 def information(bench: Workbench) -> Finding:
-    """What it says of itself can be written as JSON."""
+    """Its facts on itself can be written as JSON."""
     try:
         json.dumps(dict(bench.operator.info()), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -188,7 +188,7 @@ def information(bench: Workbench) -> Finding:
 
 
 def times_inside(bench: Workbench) -> Finding:
-    """What it is profiled by computes the same, and names nodes it has."""
+    """Its profiled twin computes the same, and names nodes that it has."""
     found: list[InnerTime] = []
     twin: Any = bench.operator.profiled(found.append)
     if twin is None:

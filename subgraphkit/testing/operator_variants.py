@@ -71,8 +71,8 @@ class OperatorVariant:
         strictness: How its results are judged: ``bits``, ``equal``, ``ulp`` or ``near``.
         element_type: Its element type, as onnx's text variant has it.
         opset: Version of the operator set.
-        meaning: The same in other operators of the usual set, where ``onnx.reference`` does not
-            compute the line, or not as ONNX has it; else empty.
+        meaning: The same in other operators of the usual set, if ``onnx.reference`` does not
+            compute the line, or not as ONNX says. Else empty.
     """
 
     family: str
@@ -89,7 +89,7 @@ class OperatorVariant:
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """What it reads."""
+        """Its inputs."""
         found = []
         for one in _ARGUMENT.finditer(self.text):
             name, kind, type_, stored, dims, values = one.groups("")
@@ -155,7 +155,7 @@ def _all(file: str = "operators.txt") -> Mapping[str, tuple[OperatorVariant, ...
 
 
 def tables_of(text: str) -> Iterator[tuple[str, str]]:
-    """Read the tables of a file: their names in brackets, and what is below each."""
+    """Read the tables of a file: their names in brackets, and the lines below each."""
     _, *parts = _FAMILY.split(text)
     return zip(parts[::2], map(str.strip, parts[1::2]), strict=True)
 
@@ -194,7 +194,7 @@ def older_operations(family: str) -> tuple[OperatorVariant, ...]:
 
 
 def probed_variants() -> Iterator[OperatorVariant]:
-    """Yield what may be offered: lines whose ``x`` has any shape or features, each in one type.
+    """Yield the lines to offer: their ``x`` has any shape or features, each in one type.
 
     Those of float are first. Elementwise ones come once for each choice of operators.
     """

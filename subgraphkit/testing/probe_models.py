@@ -26,17 +26,17 @@ _KINDS: Final = {
     "sequence": ("N,4,C", "C"),
     "flat": ("N", "1"),
 }
-"""The shapes in which what is elementwise is offered, by name, and those of weights beside."""
+"""The shapes in which elementwise variants are offered, by name, and those of their weights."""
 _FEW: Final = 8
 _MOST_FAILURES: Final = 8
-"""How often a backend is asked that fails and has not answered once."""
+"""How often to ask a backend that fails and has never answered."""
 _HALVES: Final = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16})
 _ENDINGS: Final = (
     (),
     ("c_ = Cast<to=TYPE>(r_)", "y = Sub(x, c_)"),
     ("c_ = Cast<to=TYPE>(r_)", "m_ = ReduceMean<keepdims=0>(c_)", "y = Sub(x, m_)"),
 )
-"""What makes a ``y`` like ``x`` of a result ``r_``: the first of these that can is used."""
+"""Nodes that make a ``y`` like ``x`` of a result ``r_``: the first that can is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class ProbeModel:
         variant: The line of the table.
         label: Its operators, and a number where others have the same.
         element_type: Type of ``x`` and ``y``, as onnx's text variant has it.
-        kind: For what is elementwise, the shape: ``vector`` is ``[N,C]``, ``picture``
-            ``[N,C,H,W]``; else empty.
+        kind: For an elementwise variant, the shape: ``vector`` is ``[N,C]``, ``picture``
+            ``[N,C,H,W]``. Else empty.
         rows: Size of the first axis; None if the model leaves it open.
         wider: How many times more features it has than usual.
         times: How many times the variant stands one behind the other.
@@ -64,7 +64,7 @@ class ProbeModel:
 
     @property
     def name(self) -> str:
-        """The operators, and what is unusual about their types and shapes."""
+        """The operators, and their unusual types and shapes."""
         words = [self.label]
         words += [self.element_type] if self.element_type != self.variant.element_type else []
         words += [self.kind] if self.kind not in {"", "vector"} else []
@@ -228,11 +228,11 @@ Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]
 
 
 def models_claimed(ask: Ask) -> tuple[ProbeModel, ...]:
-    """Find out what a backend takes whole, or else in part; nothing is compiled.
+    """Find the variants that a backend takes whole, or else in part; nothing is compiled.
 
     Every variant is offered in its usual type and shape. If it takes none, they are offered in
-    others until it takes something; and so is what computes most, if it takes little of that. If it
-    takes nothing, what it raised first when it was asked is raised.
+    others until it takes something. So are heavy ones, if it takes few of these. If it takes
+    nothing, its first error is raised.
     """
     asking = _Patient(ask)
     taken = _probes_taken(asking)
@@ -289,7 +289,7 @@ def _probes_taken(ask: Ask) -> tuple[ProbeModel, ...]:
 def _side_by_side(ask: Ask, probes: Iterable[ProbeModel]) -> dict[ProbeModel, int]:
     """Probe many at once, which takes a fraction of the time.
 
-    What is taken so may be taken for the company it is in. The first is offered again alone, and if
+    A backend may take a probe only because of its company. So the first is offered again alone. If
     that makes a difference, so are the others.
     """
     found: dict[ProbeModel, int] = {}

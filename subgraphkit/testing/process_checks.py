@@ -43,17 +43,17 @@ _RUNS: Final = 7
 _WATCHED: Final = 0.05
 _MOST_SPENT: Final = 0.003
 """Seconds of processor time at the median after some runs. Threads that sleep took 0.1 to 1.2 ms,
-those that spin 8 to 50; on a crowded machine one that spins may get no processor after a run."""
+those that spin 8 to 50. On a crowded machine a spinning one may get no processor after a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What importing and probing a backend does to a new process.
+    """The effects of importing and probing a backend on a new process.
 
     ``error``: Why the backend could not be loaded, or empty. ``seconds``: Processor time of that.
     ``listing``: Modules that listing the backends imported from the backend's package.
-    ``printed``: What it wrote to standard output or standard error meanwhile.
-    ``probe_error``: What its probe raised, or returned in place of a ``ProbeResult``.
+    ``printed``: Its output on standard output or standard error meanwhile.
+    ``probe_error``: The error of its probe, or its result in place of a ``ProbeResult``.
     """
 
     error: str = ""
@@ -111,8 +111,8 @@ def _probe_facts(backend: Any) -> Mapping[str, Any]:
 
 
 def changes_left(subject: Subject) -> Finding:
-    """Bind and run a model, and return what that changes for all."""
-    model = model_taken(subject)  # whatever the core itself imports late, it has now
+    """Bind and run a model, and return the changes for the whole process."""
+    model = model_taken(subject)  # the core has its own late imports now
     feeds = model.feeds()
     printed: list[str] = []
     before = _process_state()
@@ -128,7 +128,7 @@ def changes_left(subject: Subject) -> Finding:
 
 
 def threads_kept(subject: Subject) -> Finding:
-    """Return what is wrong with the threads of a session that may use one, and of a neighbour."""
+    """Return the fault of the threads of a session that may use one, and of a neighbour."""
     if subject.backend_class.traits.pool == "unknown":
         return Finding(Outcome.SKIP, "its pool is 'unknown': it promises nothing about threads")
     if not _TASKS.exists():
@@ -186,7 +186,7 @@ _VARIABLES: Final = "the environment"
 
 
 def _process_state() -> dict[str, Any]:
-    """Return what can be compared of this process's state, by what people call it."""
+    """Return the parts of this process's state that can be compared, by their usual names."""
     return {
         _VARIABLES: dict(os.environ),
         "the working directory": os.getcwd(),  # noqa: PTH109 (compared as text)
@@ -210,7 +210,7 @@ def _process_state() -> dict[str, Any]:
 
 
 def _rounding() -> list[float]:
-    """Compute what comes out otherwise if it rounds another way, or flushes denormal numbers."""
+    """Compute values that change with another rounding, or if denormal numbers are flushed."""
     one, small, least = map(np.float64, (1.0, 1e-20, 5e-324))
     return [float(one + small), float(one - small), float(least * one)]
 
@@ -252,7 +252,7 @@ def _output_kept(tell: Callable[[str], None], streams: Sequence[int] = (1, 2)) -
 def call_in_subprocess(
     function: Callable[..., Any], subject: Subject, seconds: float, *words: str, what: str
 ) -> Any:
-    """Call a function in a new process, let that end by itself, and return what it returned.
+    """Call a function in a new process, let that end by itself, and return the result.
 
     ``seconds``: How long it may take where nobody else wants the processors. Stopped if the process
     did not end (``HANG``), or not well (``CRASH``); or the function did.
@@ -274,7 +274,7 @@ def call_in_subprocess(
 def check_in_subprocess(
     check: Callable[..., Finding], subject: Subject, seconds: float, *words: str, what: str
 ) -> Finding:
-    """Have a check carried out as ``call_in_subprocess`` calls a function; return what it finds."""
+    """Carry a check out as ``call_in_subprocess`` calls a function; return its finding."""
     return Finding.from_dict(call_in_subprocess(check, subject, seconds, *words, what=what))
 
 

@@ -2,8 +2,8 @@
 
 ``pytest --pyargs subgraphkit.testing --subgraph-backend=NAME`` runs one test per case.
 
-Nothing but pytest is imported here until a backend is given, because pytest loads the plugin for
-everybody who has subgraphkit installed.
+It imports only pytest until you give a backend, because pytest loads the plugin wherever
+subgraphkit is installed.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "Conforman
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Show what it comes to."""
+    """Show the summary."""
     findings = [
         dict(report.user_properties)["subgraphkit"]
         for reports in terminalreporter.stats.values()
@@ -108,7 +108,7 @@ class ConformanceFile(pytest.File):
                 yield ConformanceCase.from_parent(self, name=one.case.case, task=one)
 
     def carry_out(self, task: Any) -> Any:
-        """Have a case carried out; return what is found."""
+        """Have a case carried out; return its finding."""
         if self.ended_by:
             return replace(task.case, detail=f"not tried after {self.ended_by}")
         (found,) = self.pool.findings([[task]])
@@ -127,7 +127,7 @@ class ConformanceCase(pytest.Item):
     def runtest(self) -> None:
         """Carry the case out and report its end to pytest.
 
-        What the backend does not claim is skipped, not passed, so that claiming nothing shows.
+        A case without claims is skipped, not passed, so that you see a backend without claims.
         """
         parent: Any = self.parent
         found = parent.carry_out(self._task)

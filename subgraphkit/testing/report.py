@@ -80,7 +80,7 @@ class LevelSummary:
 
     @property
     def advice(self) -> str:
-        """What to do where the level is neither passed nor wrong; else empty."""
+        """The remedy if the level is neither passed nor wrong; else empty."""
         if self.result == NOTHING_CLAIMED and self.counts.get(Outcome.UNTRIED):
             return "it took no node of what there was time for; give more by --within SECONDS"
         return _ADVICE.get(self.result, "")

@@ -1,7 +1,7 @@
 """Checks of a session: runs, results that stay, threads, buffers.
 
-Each check is given an open session and returns what is wrong, or None. It raises ``Stopped`` where
-a run fails.
+Each check gets an open session and returns its fault, or None. It raises ``Stopped`` where a run
+fails.
 """
 
 import multiprocessing
@@ -35,7 +35,7 @@ _MANY_RUNS: Final = 130
 _THREADS: Final = 8
 _FORKED_SECONDS: Final = 20.0
 _SWITCH_SECONDS: Final = 1e-4
-_GUARD: Final = 77  # what stands beside a buffer, and must stand there afterwards
+_GUARD: Final = 77  # stands beside a buffer, and must stand there afterwards
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Opened:
             return self.subject.run(self.session, feeds)
 
     def verdict(self, feeds: Mapping[str, _Array], results: Sequence[Any]) -> Finding | None:
-        """Compare; results share no memory with what was fed or with one another."""
+        """Compare; results share no memory with feeds or with one another."""
         native = {n: it.astype(it.dtype.newbyteorder("="), copy=False) for n, it in feeds.items()}
         wanted = self.model.expected_outputs(native)
         return self.subject.judge.verdict(self.session, native, wanted, results)
@@ -90,8 +90,8 @@ def fed_one_array_for_several(opened: Opened) -> Finding | None:
 def repeated_runs_are_right(opened: Opened) -> Finding | None:
     """Run on the same again and again, with something else in between; then on it alone.
 
-    That is as often as it takes a library to change to faster code, or a counter to be full. No
-    backend promises the same bits; what differs from the first run is judged anew.
+    That is often enough for a library to change to faster code, or for a full counter. No backend
+    promises the same bits; what differs from the first run is judged anew.
     """
     feeds, others = opened.model.feeds(0), opened.model.feeds(1)
     first: list[bytes] = []
@@ -126,10 +126,10 @@ def results_stay(opened: Opened) -> Finding | None:
 
 
 def written_in_place(opened: Opened) -> Finding | None:
-    """Write to arrays that have been fed and feed them again: what is in them counts.
+    """Write to arrays that have been fed and feed them again: their new values count.
 
-    They are filled anew; then one element of each is changed; then elements change places, by which
-    no sum of them changes.
+    They are filled anew, then one element of each changes. Then elements change places, which
+    changes no sum of them.
     """
     feeds = {name: array.copy() for name, array in opened.model.feeds().items()}
     for change in (lambda _: None, *_CHANGES):
@@ -153,7 +153,7 @@ _CHANGES: Final[Sequence[Callable[[_Array], None]]] = (
 
 
 def good_run_after_refused_feeds(opened: Opened) -> Finding | None:
-    """Feed what does not fit, again and again; it is refused, and does no harm."""
+    """Feed wrong arrays, again and again; they are refused, and do no harm."""
     for wrong in ({}, {"x": np.zeros((1, 2, 3, 4, 5), np.float16)}, {"z": np.zeros(3)}):
         try:
             opened.session.run(None, wrong)
@@ -320,7 +320,7 @@ def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | Non
             results[place] = room[..., ::step]
         if (found := opened.verdict(feeds, results)) is not None:
             return found.about("in the buffer")
-        # of truth values, too, what stands beside is what the guard becomes in their type
+        # beside truth values stands the guard in their type
         guards = ((one, np.full((), _GUARD, one.dtype)) for one in rooms.values())
         if spread and any((room[..., 1::2] != guard).any() for room, guard in guards):
             return Finding(Outcome.FAIL_ALIAS, "it wrote beside the elements of a buffer")
@@ -344,4 +344,4 @@ USES: Final[Mapping[str, Check]] = {
     "io_binding/buffers": buffers_are_filled,
     "io_binding/spread_buffers": partial(buffers_are_filled, spread=True),
 }
-"""What is done with a session of a small model, and with one of each family of operators."""
+"""The checks of a session of a small model, and of one of each family of operators."""

@@ -1,4 +1,4 @@
-"""Small models in onnx's text form, with something to feed and what they must compute.
+"""Small models in onnx's text form, with feeds and expected results.
 
 Those of random graphs are of operators that every backend should know, foreign nodes in between.
 """
@@ -18,7 +18,7 @@ from subgraphkit.testing.foreign import DOMAIN
 from subgraphkit.testing.variants import without_foreign
 
 ROWS: Final = 4
-"""Size of an axis that has none in the model, in what is fed."""
+"""Size of an open axis in the feeds."""
 
 _HEADER: Final = '<ir_version: 10, opset_import: ["" : 17]>'
 POSITIVE: Final = "var"
@@ -31,7 +31,7 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class SmallModel:
-    """A model, with what is fed to its inputs."""
+    """A model, with feeds."""
 
     proto: onnx.ModelProto
 
@@ -55,7 +55,7 @@ class SmallModel:
 
 
 def graphs_of(section: str) -> dict[str, str]:
-    """Return the graphs of a section of ``graphs.txt``, by name; the text is what is behind it."""
+    """Return the graphs of a section of ``graphs.txt``: the text behind each, by name."""
     _, _, rest = _FILE.read_text(encoding="utf-8").partition(f"[{section}]\n")
     graphs = _GRAPH.findall(rest.partition("\n[")[0])
     return {name: " ".join(text.split()) for name, text in graphs}

@@ -49,11 +49,12 @@ SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
         "limits": "max_value_bytes=0",
     }
 )
-"""What the environment of the person who tests must not change.
+"""Settings that the environment of the tester must not change.
 
-Engines are neither kept nor found: those of thousands of cases would push the person's own out of
-the cache, and a case whose engine was restored would not try the compiler. No value is too large,
-for a backend that knows no limit may take nodes whose size is fed as well."""
+Engines are neither kept nor found. Those of thousands of cases would push the tester's own out of
+the cache, and a restored engine would not try the compiler. No value is too large, so that a
+backend without limits may take nodes of fed sizes, too.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Subject:
         options: Values of its options, by name.
         models: A directory of further models to be tried, or empty.
         seed: Draws the cases that are random.
-        complete: Whether cases that try a part of what they are about, if time is short, try all.
+        complete: Whether cases try all of their subject, even if time is short.
     """
 
     installed: str = ""
@@ -131,7 +132,7 @@ class Subject:
 
     @cached_property
     def claims(self) -> tuple[ProbeModel, ...]:
-        """What it takes of the probe models, nothing compiled; Stopped if it fails on each."""
+        """The probe models that it takes, nothing compiled; Stopped if it fails on each."""
         return models_claimed(self.nodes_claimed)
 
     def nodes_claimed(self, proto: Any) -> list[tuple[str, str]]:
@@ -143,14 +144,14 @@ class Subject:
     # -- the road, step by step --------------------------------------------------------------
 
     def bind(self, source: ModelSource | Model, **settings: Any) -> BoundModel:
-        """Load and bind a model for this backend, whatever the environment says.
+        """Load and bind a model for this backend, in any environment.
 
         ``settings``: Those in place of the kit's own, such as other backends beside this one.
         """
         return bind(source, **{"backend": [self.choice], **SETTINGS, **settings})
 
     def partition(self, bound: BoundModel) -> Partitioning:
-        """Let the backend claim what it takes, and NumPy the rest; Stopped if either fails."""
+        """Let the backend claim its nodes, and NumPy the rest; Stopped if either fails."""
         try:
             return partition(bound)
         except errors.ConfigError:
@@ -166,7 +167,7 @@ class Subject:
             raise Stopped(outcome, text_of(error)) from error
 
     def compile_session(self, partitioning: Partitioning) -> Session:
-        """Compile what was claimed; Stopped if a backend fails at its subgraph."""
+        """Compile the claims; Stopped if a backend fails at its subgraph."""
         taken = self.operators_taken(partitioning)
         try:
             return Session(partitioning)
@@ -196,7 +197,7 @@ class Subject:
             yield session
 
     def run(self, session: Session, feeds: Mapping[str, Any]) -> list[Any]:
-        """Run a session once; Stopped if a subgraph fails, or returns what it did not declare."""
+        """Run a session once; Stopped if a subgraph fails, or returns other types than declared."""
         try:
             return session.run(None, feeds)
         except errors.ExecutionError as error:
@@ -206,7 +207,7 @@ class Subject:
 
     @property
     def judge(self) -> ResultJudge:
-        """What says whether results are right, and whose fault it is if not."""
+        """The judge of results: whether they are right, and whose fault it is if not."""
         return ResultJudge(self.name, self.declarations)
 
     # -- what became of it -------------------------------------------------------------------
@@ -234,8 +235,8 @@ class Subject:
     ) -> Finding:
         """Take a model down the road, and let a check find fault with the session.
 
-        ``check``: Returns what is wrong, or None. ``of``: Which of the nodes count as offered.
-        Nothing is raised because of the backend, nor compiled if it takes no node.
+        ``check``: Returns the fault, or None. ``of``: Which of the nodes count as offered. Nothing
+        is raised because of the backend, nor compiled if it takes no node.
         """
         taken: tuple[str, ...] = ()
         claimed = False

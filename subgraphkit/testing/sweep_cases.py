@@ -25,7 +25,7 @@ _WIDTHS: Final = (
     *(63, 64, 65, 127, 128, 129, 255, 256, 257),
     *(1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537),
 )
-"""Every length about the widths of vectors and of blocks, up to what is no longer 16 bits."""
+"""Every length about the widths of vectors and of blocks, up to more than 16 bits."""
 _LEAST_MOST: Final = {
     "arithmetic": (0, 65537),
     "curves": (0, 65537),
@@ -160,7 +160,7 @@ def _usual(family: str) -> int:
 
 
 def _try_fused(kind: str, subject: Subject) -> Finding:
-    """What may be fused computes what its operators compute one by one."""
+    """Fused operators compute as they do one by one."""
     rows = [(one, 1) for one in combinations(kind)]
     return _try_rows(subject, rows, f"of {kind}", [("fused", _once)])
 
@@ -169,7 +169,7 @@ def _try_fused(kind: str, subject: Subject) -> Finding:
 
 
 def _in_use(family: str, subject: Subject) -> Finding:
-    """Whatever may be done with a session is done with one that has all operators of a family."""
+    """All uses of a session are tried on one that has all operators of a family."""
     rows = [(one, _usual(family)) for one in _newest(family)]
     steps = {"first run": _once, "special values": _special, **run_checks.USES}
     del steps["feeds/stride_zero"]  # which changes values
@@ -181,7 +181,7 @@ def _newest(family: str) -> list[OperatorVariant]:
 
 
 def _versions(family: str, subject: Subject) -> Finding:
-    """What an operator meant in earlier operator sets is computed as it was meant."""
+    """An operator of an earlier operator set is computed with its meaning there."""
     rows = [(one, _usual(family)) for one in older_operations(family)]
     steps: _Steps = [("first run", _once), ("repeated", run_checks.repeated_runs_are_right)]
     return _try_rows(subject, rows, f"of older {family}", steps)
@@ -250,7 +250,7 @@ def _feed_once(seed: int, size: int | None, repeated: int | None, opened: Opened
 
 
 def _fixed_sizes(family: str, subject: Subject) -> Finding:
-    """What cannot be open is compiled for sizes, of which each operator has a few."""
+    """Operators that cannot be open are compiled for a few sizes each."""
     sizes = _sizes(family)
     is_open = set(_rows_taken(subject, _open_rows(family), is_open=True))
     rows: list[_Row] = []

@@ -23,17 +23,17 @@ _LARGEST: Final = 3.0
 _TERMS: Final = 1 << 14
 """How many numbers may be added up before more is allowed."""
 _TERMS_OF_SUMS: Final = 1 << 12
-"""The same where all of them make one; what is not added up in parts is off by as many units."""
+"""The same where all of them make one: a sum that is not made in parts is off by as many units."""
 _PRECISE: Final = frozenset({"ulp", "near"})
 _FRACTIONS: Final = frozenset({"float", "float16"})
 _MOST_KNOWN: Final = 6
-"""How many results are kept of what is fed again and again."""
+"""How many results are kept for feeds that come again and again."""
 _EQUALS: Final = frozenset({"bits", "equal"})
 _LARGE: Final = 1 << 6
 """The part of a type's range that integers are drawn from, so that a sum of some stays in it."""
 _RANGES: Final = {"+": (0.3, 1.7), "~": (-0.95, 0.95), "*": (-200, 200), "#": (-(2.0**40), 2.0**40)}
 _FAR: Final = "^"
-"""The kind of what is far from zero, where variances are small beside squares."""
+"""The kind of numbers far from zero, where variances are small beside squares."""
 _OFFSET: Final = 3000.0
 _TERMS_OF_FAR: Final = 300.0
 """How many times more may be off there, where a mean is known to some units in its last place."""
@@ -44,7 +44,7 @@ _INFINITIES: Final = (np.inf, -np.inf)
 _STRANGE: Final = (*_INFINITIES, np.nan, np.nan)
 
 _SPECIAL: Final = frozenset({"arithmetic", "curves", "movement"})
-"""The families of which ONNX says what becomes of such values, but for the next operators."""
+"""The families whose results on such values ONNX defines, but for the next operators."""
 _VAGUE: Final = frozenset({"Cast", "CastLike", "Unique", "NonZero", "Tan", "Sinh", "Pow"})
 
 _Array = npt.NDArray[Any]
@@ -147,7 +147,7 @@ class Sweep(SmallModel):
             if any(one.kind == _FAR for one in self.rows[number][0].arguments):
                 terms[number] = max(terms[number], _TERMS_OF_FAR)
             if is_sum or "Gelu" in self.rows[number][0].operators:
-                least[number] = _LARGEST  # what cancels leaves the errors of what was added up
+                least[number] = _LARGEST  # cancelling leaves the errors of the terms
         results, wanted = self._reference_results(wide), []
         for n, array in zip(self._number_of.values(), results, strict=True):
             about = self.rows[n][0].strictness, self.rows[n][0].label
@@ -187,7 +187,7 @@ class Sweep(SmallModel):
                 chosen = values[rng.integers(len(values), size=array.shape)]
                 fed[name] = np.where(rng.random(array.shape) < 2 / 3, chosen, array)
                 if number in strange and array.size >= len(odd):
-                    fed[name].flat[: len(odd)] = odd  # so that what is unclear shows in every draw
+                    fed[name].flat[: len(odd)] = odd  # so that unclear values show in every draw
         return fed
 
     def _model(self, rows: Mapping[int, _Row], *, precise: bool = False) -> onnx.ModelProto:

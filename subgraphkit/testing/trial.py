@@ -35,11 +35,11 @@ from subgraphkit.testing.probe_models import (
 )
 from subgraphkit.testing.subject import Subject
 
-# Reduced precision is a choice of the user's; what is looked for here are results that are wrong.
+# Reduced precision is the user's choice; this looks for wrong results.
 _NEAR: Final = 0.05
 
 _FIRST: Final = ("Relu", "Add", "Mul", "MatMul", "Softmax", "Conv", "Gemm", "MatMul-Add-Relu")
-"""What most backends take, which are asked about nothing else."""
+"""Operators that most backends take, which are then asked about nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Trial:
     Attributes:
         state: ``ok``; ``idle`` if it took nothing; ``wrong`` if results are not those of NumPy;
             ``error`` if claim, compile or run failed.
-        operators: What it took; empty if ``idle``.
+        operators: The operators that it took; empty if ``idle``.
         code: Code of the error, or an empty string.
         text: What happened, as a user would be told; empty if ``ok``.
         trace: The end of the traceback of the backend's own exception, if it raised one.
@@ -174,7 +174,7 @@ def _trial_of(subject: Subject, probe: ProbeModel, *, runs: bool) -> Trial | Non
 
 
 def _healthy_fallback() -> str:
-    """Return the fallback, or none if it is what is ill."""
+    """Return the fallback, or none if it is the faulty one."""
     resolved = resolve()
     try:
         open_fallback(resolved)

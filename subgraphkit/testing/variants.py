@@ -99,7 +99,7 @@ def without_foreign(model: onnx.ModelProto) -> onnx.ModelProto:
 
 _Array = npt.NDArray[Any]
 _GARBAGE: Final = 77
-"""What stands between elements, and fits every type."""
+"""The filling between elements, which fits every type."""
 
 
 def _spread(array: _Array) -> _Array:

@@ -120,7 +120,7 @@ def _new_weights_after_restoring(bench: Workbench, blob: bytes) -> Finding:
 
 
 def _foreign_weights(bench: Workbench, blob: bytes) -> Finding:
-    """What is restored for a subgraph with other weights computes with these, if it may be."""
+    """An engine restored with other weights computes with these, if that is allowed."""
     separate = bench.claim.backend.separate_weights(bench.subgraph)
     weights = {
         name: (2 * stored.array()).astype(stored.type.dtype.numpy)
@@ -193,7 +193,7 @@ _DAMAGES: Final[dict[str, Callable[[bytes], bytes]]] = {
 
 
 def _surviving(damage: Callable[[bytes], bytes], bench: Workbench, blob: bytes) -> Finding:
-    """What is damaged is refused, or its results are right."""
+    """A damaged engine is refused, or its results are right."""
     try:
         return _runs(bench, damage(blob))
     except Stopped as stop:
@@ -231,7 +231,7 @@ def _key(bench: Workbench) -> object:
 
 
 def _restored_as(bench: Workbench, engine: bytes | None) -> Finding | None:
-    """Restore an operator, and what else has its key, and compare with what was compiled."""
+    """Restore an operator, and another with its key, and compare with the compiled one."""
     inputs = bench.inputs()
     right = bench.run(inputs)
     own = bench.operator.serialize()

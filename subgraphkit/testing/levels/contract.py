@@ -1,4 +1,4 @@
-"""Level 1, the contract: what the classes of a backend promise, held against what they do."""
+"""Level 1, the contract: promises of a backend's classes, compared with their behaviour."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -77,7 +77,7 @@ def _deep_probe(subject: Subject) -> Finding:
 
 
 def _options(subject: Subject) -> Finding:
-    """Options are declared as such, explained, and refuse what they cannot take."""
+    """Options are declared as such, explained, and refuse wrong values."""
     schema: Sequence[Any] = tuple(subject.backend_class.options)
     if wrong := [one for one in schema if not isinstance(one, Option)]:
         return breach(f"options holds {wrong[0]!r:.80}, expected an Option")
@@ -108,7 +108,7 @@ def _fingerprint(subject: Subject) -> Finding:
 
 
 def _pool(subject: Subject) -> Finding:
-    """What it says about its threads is one of the words for it."""
+    """Its trait on threads is one of the words for it."""
     pool, words = subject.backend_class.traits.pool, ("none", "sleeps", "spins", "unknown")
     return PASSED if pool in words else breach(f"pool is {pool!r}, expected one of {words}")
 

@@ -1,8 +1,8 @@
 """Level 4, models: those that ONNX ships, and a directory of the user's own.
 
-ONNX stores expected outputs with its models. The nine real networks it ships with nearly all
-weights alike, so that they answer the same whatever they are shown, and rounding decides. They are
-run with seeded random weights instead, and held against the NumPy backend.
+ONNX stores expected outputs with its models. Its nine real networks have nearly equal weights, so
+they answer the same on any input, and rounding decides. They run with seeded random weights
+instead, and are compared with the NumPy backend.
 """
 
 from collections.abc import Iterable, Iterator
@@ -61,7 +61,7 @@ def _run_own(path: Path, subject: Subject) -> Finding:
 
 
 def _data_of(path: Path, subject: Subject) -> Iterator[DataSet]:
-    """Yield what is stored beside a model, or else one set that is drawn and computed."""
+    """Yield the data stored beside a model, or else one random set with computed results."""
     model = onnx.load(path, load_external_data=False)
     stored = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in stored]

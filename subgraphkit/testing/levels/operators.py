@@ -24,7 +24,7 @@ from subgraphkit.types import DataType
 
 _HOLDS_BODIES: Final = frozenset({"If", "Loop", "Scan"})
 _STATED: Final = "Constant"
-"""The operator that nobody is offered: the core reads what it states."""
+"""The operator that nobody is offered: the core reads its value."""
 
 
 def cases(_: Subject) -> Iterable[Case]:
@@ -73,7 +73,7 @@ def _as_variant(
 
 
 def _label_of(type_: onnx.TypeProto) -> str:
-    """Return the element type, of whatever is in a sequence or may be left out."""
+    """Return the element type, also of a sequence or an optional."""
     while not type_.HasField("tensor_type"):
         type_ = getattr(type_, type_.WhichOneof("value")).elem_type
     return DataType(type_.tensor_type.elem_type).label

@@ -152,10 +152,10 @@ def cases(_: Subject) -> Iterator[Case]:
 
 
 def _run_edge_case(edge_case: EdgeCase, subject: Subject) -> Finding:
-    """Run an edge case as it is; and with what the backend takes, if that is something else.
+    """Run an edge case as it is, and with operators that the backend takes, if they differ.
 
-    A backend that took the cheap nodes of an edge case is shown its own between foreign ones only,
-    for there they have a boundary.
+    If a backend took the cheap nodes of an edge case, its own come only between foreign ones, where
+    they have a boundary.
     """
     model = edge_case.build()
     found = _run_graph(edge_case, model, subject)
@@ -187,7 +187,7 @@ def _run_graph(edge_case: EdgeCase, model: Any, subject: Subject) -> Finding:
 
 
 def _find_division_fault(subject: Subject, model: Any, road: Mapping[str, Any]) -> Finding | None:
-    """Partition twice; return what is wrong with it."""
+    """Partition twice; return the fault, if any."""
     try:
         first, second = (subject.partition(subject.bind(model, **road)) for _ in range(2))
     except SubgraphkitError as error:
@@ -202,10 +202,10 @@ def _find_division_fault(subject: Subject, model: Any, road: Mapping[str, Any]) 
 
 
 def order_fault(partitioning: Partitioning) -> str:
-    """Say what is wrong with a partitioning, by a test of its own; empty if nothing is.
+    """Return the fault of a partitioning, by a test of its own; empty if there is none.
 
-    Every node is in one subgraph, and each reads only what the graph is fed and what earlier ones
-    hand out. Then each is convex and all can run one after the other.
+    Every node is in one subgraph. Each reads only inputs of the graph and results of earlier ones.
+    Then each is convex and all can run one after the other.
     """
     graph = partitioning.graph
     ready = {*graph.inputs, *graph.defaults}

@@ -85,7 +85,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
 
 
 def _on_models_taken(check: Check, subject: Subject) -> Finding:
-    """Do something with sessions of different models; what is wrong with one counts."""
+    """Do something with sessions of different models; a fault of one counts."""
     found = [check_session(subject, model, check) for model in models_taken(subject)]
     return next((one for one in found if one.is_wrong), found[0])
 
@@ -123,7 +123,7 @@ def _failing(
 ) -> Finding:
     """Feed the first of two numbers, the other with which a run fails, and the first again.
 
-    What is raised arrives in another process. If nothing is, ``missed`` says that, if it is given.
+    Its error arrives in another process. Without an error, ``missed`` says so, if it is given.
     """
     model = _model(text)
     *others, last = model.proto.graph.input
@@ -146,7 +146,7 @@ def _pickle_fault(error: SubgraphkitError) -> Finding | None:
     """Take an error apart and make it anew, as pickling does, without the bytes between."""
     try:
         arrived = copy.deepcopy(error)
-    except Exception as trouble:  # noqa: BLE001 (whatever the class of a plugin does)
+    except Exception as trouble:  # noqa: BLE001 (any act of a plugin's class)
         said = f"cannot be pickled: {type(trouble).__name__}: {trouble}"
         return breach(f"{type(error).__name__} {said}")
     if (arrived.code, arrived.fault, str(arrived)) == (error.code, error.fault, str(error)):
@@ -177,7 +177,7 @@ def _feed_or_refuse(opened: Opened) -> Finding | None:
 
 
 def _opened_by_spec(subject: Subject) -> Finding:
-    """What the spec of an open session opens beside it computes the same."""
+    """A session opened beside another by its spec computes the same."""
     model = model_taken(subject)
     named = subject
     registering: AbstractContextManager[object] = nullcontext()

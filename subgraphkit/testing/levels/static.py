@@ -1,4 +1,4 @@
-"""Level 0: what can be said of a backend without running anything on it."""
+"""Level 0: facts on a backend without a run on it."""
 
 import importlib.metadata
 import re
@@ -20,7 +20,7 @@ from subgraphkit.testing.subject import Subject
 
 _CHILD_SECONDS: Final = 45.0
 _MOST_IMPORT_SECONDS: Final = 5.0
-"""Of processor time, the core's own imports and NumPy's not counted."""
+"""Of processor time, without the core's own imports and NumPy's."""
 _MOST_PROBE_SECONDS: Final = 5.0
 _UPPER_BOUND: Final = re.compile(r"<|==|~=")
 _OUR_NAME: Final = re.compile(r"^subgraphkit(?![-_.\w])")

@@ -28,7 +28,7 @@ _INTERRUPT_SECONDS: Final = 0.2
 _STATM: Final = Path("/proc/self/statm")
 _COUNTED: Final = {Path("/proc/self/fd"): "open files", Path("/proc/self/task"): "threads"}
 _ROUNDS: Final = 2
-"""Where memory grows once, it may be an allocator's that has taken more for what comes."""
+"""If memory grows only once, an allocator may have taken it in advance."""
 
 
 def cases(_: Subject) -> Iterator[Case]:
