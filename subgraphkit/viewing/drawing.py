@@ -42,7 +42,7 @@ _ENOUGH: Final = 16
 """Letters for which a name is shortened rather than written beside its box."""
 
 _MANY_ARROWS: Final = 60
-"""From here on only what a pointer rests on says how many bytes go along an arrow."""
+"""From so many arrows on, only the one under the pointer shows its bytes."""
 
 _Size = tuple[float, float]
 _Point = tuple[float, float]
@@ -76,7 +76,7 @@ def legend(drawing: Drawing) -> str:
 
 
 def limits(drawing: Drawing) -> str:
-    """Say in a sentence what is not drawn singly, or nothing."""
+    """Return a sentence on the boxes that are not drawn singly, or nothing."""
     count = len(drawing.boxes)
     if count <= DRAWN_AT_ONCE:
         return ""

@@ -20,7 +20,7 @@ _GROUPS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is drawn as one box.
+    """A box of the drawing, which may stand for a group of them.
 
     ``shares``: Of each group of boxes it stands for, the size, or how many where none has one.
     ``place``: Of a single box, its place in the drawing; -1 for a group.

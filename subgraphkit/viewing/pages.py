@@ -104,7 +104,7 @@ def _section(section: Section, at: int, most_rows: int) -> str:
     """Write a section; one of a fragment has no place, which is -1."""
     kind = type(section).__name__.lower()
     place = f' data-section="{at}"' if at >= 0 else ""
-    level = "h2" if at >= 0 else "h4"  # what is around a fragment has headings of its own
+    level = "h2" if at >= 0 else "h4"  # the page around a fragment has its own headings
     head = f"<{level}>{escape(text_of(section.title))}</{level}>" if section.title else ""
     body = "".join(_body(section, most_rows, whole=at >= 0))
     return f'<section class="{kind}"{place}>{head}{body}</section>\n'

@@ -68,7 +68,7 @@ def _warnings_apart(*, drawn: bool) -> AbstractContextManager[object]:
 class _Lines:
     """The words of events, now and then, whichever threads report, and none once it is closed.
 
-    What is being compiled when somebody stops waiting for it may report later.
+    A compilation that nobody waits for any more may report later.
     """
 
     def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:

@@ -9,7 +9,7 @@ from typing import Final, Self
 from subgraphkit.texts import aligned, printable
 
 Cell = str | int | float | None
-"""What a table has in a place: text, a number to be sorted as one, or nothing."""
+"""The content of a cell: text, a number to sort by, or nothing."""
 
 _LONGEST: Final = 300
 _WHOLE: Final = 1000
@@ -110,8 +110,8 @@ def text_of(cell: Cell, most: float = 0.0) -> str:
 
     ``most``: The largest number of the column, if all of it have the same number of decimals.
 
-    Control characters, marks that turn the direction of writing and halves of characters are
-    written as what they are. Text longer than 300 characters ends with how long it is.
+    Control characters, marks that turn the direction of writing, and halves of characters become
+    escapes. Text longer than 300 characters ends with how long it is.
     """
     if cell is None:
         return ""
