@@ -66,7 +66,7 @@ class Refusal:
     text: str
 
     def __post_init__(self) -> None:
-        """Check that both say something, since they are all that a user has to go by."""
+        """Check that both say something, since a user has nothing else."""
         code: Any = self.code
         text: Any = self.text
         if not isinstance(code, str) or not code.isidentifier() or code == _SAYS_NOTHING:
