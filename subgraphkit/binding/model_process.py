@@ -49,7 +49,7 @@ _logger: Final = logger_of("isolate")
 _PROCESSES: Final[weakref.WeakSet["ModelProcess"]] = weakref.WeakSet()
 
 
-class ProcessEnded(Exception):  # noqa: N818 (an ending, worded by whoever knows the subgraph)
+class ProcessEnded(Exception):  # noqa: N818 (an ending, worded where the subgraph is known)
     """The process went down while it was asked, or there is to be no other."""
 
     def __init__(self, how: str, printed: str = "") -> None:
@@ -65,7 +65,7 @@ class ModelProcess:
         lock: To be held from storing values to reading those of the answer.
         generation: The number of the present process; objects made in another are not in this one.
 
-    Thread-safety: ``ready``, ``ask`` and ``end`` by whoever holds the lock.
+    Thread-safety: hold the lock for ``ready``, ``ask`` and ``end``.
     """
 
     def __init__(self, graph: Any) -> None:

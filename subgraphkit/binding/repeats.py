@@ -37,7 +37,7 @@ class Repeats:
         self._sources = sources
         self._alike: dict[tuple[str, ...], list[int]] = {}
         self._stated: dict[object, str] = {}
-        # The names that constants go by, each looked up when first read.
+        # The names of constants, each looked up when first read.
         stated = graph.constants.keys() - graph.initializers.keys()
         self._names: dict[str, str] = dict.fromkeys((*stated, *values), "")
 
