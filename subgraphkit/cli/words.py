@@ -11,7 +11,7 @@ from subgraphkit.cli.reporting import usage_error
 
 PROGRAM: Final = "subgraphkit"
 _FILES: Final = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
-"""How ``shtab`` is told of a file or a folder."""
+"""The words of ``shtab`` for a file or a folder."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -73,7 +73,7 @@ def _literal(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
         case Path():
             own = value.relative_to(Path.home()) if value.is_relative_to(Path.home()) else None
-            # what was ~ is the home of whoever reads it, not of whoever wrote it
+            # ~ is the home of its reader, not of its writer
             return f"Path({_literal(str(value))})" if own is None else f'Path.home() / "{own}"'
         case Mapping():
             items = (f"{_literal(key)}: {_literal(one)}" for key, one in value.items())
