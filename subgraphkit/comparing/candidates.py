@@ -114,7 +114,7 @@ class BenchEntry:
     """A child process that binds a model on a selection of backends, with the facts on it.
 
     ``selection``: Its backends; None for the configured ones.
-    ``schedule``: How many threads libraries are told to use, and how long an answer may take.
+    ``schedule``: The number of threads for libraries, and how long an answer may take.
     ``failed``: Why it is out, in the words of ``Measured``; empty unless it is.
 
     Thread-safety: used by one thread.

@@ -139,7 +139,7 @@ class PartSearch:
         return {name: values[name] for name in part.inputs}
 
     def compare(self, tested: BoundModel, trusted: BoundModel, feeds: Mapping[str, Any]) -> Built:
-        """Build a part and hold it against the reference."""
+        """Build a part and compare it with the reference."""
         self._progress.check()
         self.builds += 1
         most = math.ceil(math.log2(len(self._order) or 1)) + 2
