@@ -294,7 +294,7 @@ class Setup(NamedTuple):
         return operator
 
     def context(self, claim: Claim) -> BindContext:
-        """Return what a property is told while it compiles, or restores, an operator."""
+        """Return the context of a property while it compiles, or restores, an operator."""
         return replace(
             claim.context,
             compile=partial(self._compile, claim),
