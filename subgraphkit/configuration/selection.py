@@ -53,7 +53,7 @@ class BackendChoice:
         distribution: The distribution it must come from, or an empty string.
         optional: Whether it is left out, rather than an error, where it cannot run.
         options: Option values given with the item, as written.
-        plan: The plan file to go by, for ``"auto"``; None if none is named.
+        plan: The plan file to use, for ``"auto"``; None if none is named.
         target: The ``Backend`` class or instance given instead of a name, or None.
         origin: Who made the selection, for messages.
     """
