@@ -129,8 +129,8 @@ class ExtensionManager:
     ``implements`` is a dictionary look-up, so that callers need not even build the event.
 
     Attributes:
-        model: Name of the model that they are told about.
-        session: Number of the session that they are told about, given out here.
+        model: Name of the model of their events.
+        session: Number of the session of their events, given out here.
 
     Thread-safety: all methods may be called from any thread.
     """
