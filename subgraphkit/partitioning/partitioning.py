@@ -94,7 +94,7 @@ class Partitioning(PartitioningData):
     def to_dict(self) -> dict[str, Any]:
         """Return the partitioning as plain data.
 
-        Keys: ``model``, ``node_count``, ``left_out`` (by node, what became of it), ``backends``,
+        Keys: ``model``, ``node_count``, ``left_out`` (by node, the reason), ``backends``,
         ``evidence`` and ``cannot_run`` (both by backend; the latter ``code``, ``message``,
         ``hint``), ``subgraphs`` (``id``, ``backend``, ``property``, ``nodes``, ``inputs``,
         ``outputs``), ``refusals`` (``node``, ``backend``, ``property``, ``code``, ``text``) and

@@ -41,8 +41,8 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
     """Return all that a measured placement depends on, as plain data; else NoKeyError.
 
     Keys: ``model`` (a digest of its structure, names and shapes; weights are left out), ``shapes``
-    (of the inputs, for people), ``last`` (who takes what the others refuse), ``max_error`` unless
-    it is 0, and those of ``surroundings``.
+    (of the inputs, for people), ``last`` (who takes the refused nodes), ``max_error`` unless it is
+    0, and those of ``surroundings``.
     """
     return {
         "model": bound.digest,

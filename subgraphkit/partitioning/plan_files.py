@@ -45,9 +45,9 @@ class Placement:
         backends: The options of each backend that takes part, in the order of claiming. The last
             one also takes what those before it refuse.
         nodes: By backend, the nodes it is to take; see ``first_output``.
-        circumstances: What it was measured for and where; see ``circumstances``.
-        figures: What was measured, for people.
-        regions: The regions, where they are to be these; without, they are made of the nodes.
+        circumstances: The model, settings and machine it was measured for; see ``circumstances``.
+        figures: The measurements, for people.
+        regions: The regions, if they are fixed; otherwise they are made of the nodes.
     """
 
     backends: Mapping[str, Mapping[str, Any]]

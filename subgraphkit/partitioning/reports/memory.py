@@ -1,7 +1,7 @@
 """The memory that a session will take, part by part, before anything is compiled.
 
-The model's own data counts once, whoever reads it. Every backend says what its operators hold and
-what a run takes (``Backend.footprint``). The order of the subgraphs decides which values wait
+The model's own data counts once, for all its readers. Every backend says what its operators hold
+and what a run takes (``Backend.footprint``). The order of the subgraphs decides which values wait
 between steps. All are bytes of resident memory on top of what the process has before it loads the
 model. Imported libraries and inputs belong to the process.
 """
