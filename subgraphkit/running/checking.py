@@ -61,7 +61,7 @@ def look_for_nan(
 class Apart:
     """Checks that what an operator returns is its own: no input, no output twice, no result kept.
 
-    Thread-safety: safe; of runs at the same time, one may not be held against the other.
+    Thread-safety: safe; it may miss that two runs at the same time share memory.
     """
 
     def __init__(self, subgraph: Subgraph) -> None:

@@ -16,9 +16,9 @@ class StepTimes:
     """One step of a run.
 
     Attributes:
-        event: What was told of it.
-        inner: What its operator recorded.
-        heard: When the listener was done with it, on the clock of the event.
+        event: The event of its end.
+        inner: The records of its operator.
+        heard: The end of the listener's work on it, on the clock of the event.
     """
 
     event: StepEvent
