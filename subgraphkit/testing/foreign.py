@@ -88,7 +88,7 @@ class ForeignBackend(Backend):
     """Carries values to the case under test and away from it."""
 
     name: ClassVar[str] = "foreign"
-    # it has no threads, but by this the case is told that it shares the processors
+    # it has no threads, but so the case learns that it shares the processors
     traits = Traits(pool="sleeps")
 
     def properties(self) -> Sequence[SubgraphProperty]:
