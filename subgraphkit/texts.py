@@ -1,8 +1,8 @@
 """Texts for people: names that no terminal obeys, tables as wide as it, and the stream to it.
 
-A name in a model, a plugin or a file may hold anything: codes that clear the screen, or a line
-break before a forged message. All text for people passes ``printable``. ``Screen``, a command's one
-way to a terminal, catches the rest.
+A name in a model, a plugin or a file may hold anything, such as codes that clear the screen or
+forge a message. All text for people passes ``printable``. ``Screen``, a command's one way to a
+terminal, catches the rest.
 """
 
 import os
@@ -147,8 +147,8 @@ def aligned(
         rows: The headings, then the rows, all of one length.
         right: Places of columns of numbers, aligned on the right; they do not give way.
         width: Cells in a line; None for as many as there is text, where nothing gives way.
-        give: Places of the columns that give way, in that order; if not given, all that are not in
-            ``right`` from the last to the first.
+        give: Places of the columns that give way, in that order. By default, all that are not in
+            ``right``, from the last to the first.
     """
     cells = [[printable(cell) for cell in row] for row in rows]
     numbers = frozenset(right)
