@@ -1,15 +1,13 @@
 """Pages and help in plain words: short sentences, no turn that is read twice, and a next step."""
 
 import re
-from importlib import import_module
-from inspect import getdoc, isclass
 from typing import Final
 
 import pytest
 
 from subgraphkit.cli.commands import PURPOSES
 from subgraphkit.cli.parser import CommandLine
-from tests.house.tree import PACKAGES, ROOT, shown
+from tests.house.tree import CORE, ROOT, shown
 
 MOST_WORDS: Final = 25
 BANNED: Final = re.compile(
@@ -19,6 +17,7 @@ BANNED: Final = re.compile(
     re.IGNORECASE,
 )
 CODE: Final = re.compile(r"``[^`]*``")
+SAID: Final = re.compile(r'^ *"""(.*?)"""|((?:^ *# [^\n]*\n)+)', re.DOTALL | re.MULTILINE)
 ITEM: Final = re.compile(r"^\s*([\w*., ]+)(?: \([^)]*\))?: ", re.MULTILINE)
 PAGES: Final = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 FOR_DEVELOPERS: Final = sorted(
@@ -58,15 +57,19 @@ def test_the_help_of_a_command_is_in_plain_words(command):
     assert _wrong("\n\n".join([PURPOSES[command], *helps])) == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_what_a_package_offers_is_described_in_plain_words(package):
-    module = import_module(package)
-    offered = [getattr(module, name) for name in module.__all__]
-    parts = [part for one in offered if isclass(one) for part in vars(one).values()]
-    for one in (one for one in (*offered, *parts) if callable(one) or isinstance(one, property)):
-        text = ITEM.sub(r"\n\n\1: ", CODE.sub("code", getdoc(one) or ""))
-        if not getattr(one, "__name__", "").startswith("_"):
-            assert [wrong for wrong in _wrong(text) if not wrong.startswith("Keys:")] == []
+def _wrong_in_module(source):
+    """Go through docstrings and comments; items and cells of a table count as paragraphs."""
+    for docstring, comment in SAID.findall(source):
+        text = re.sub(r"^ *# ", "", docstring + comment, flags=re.MULTILINE)
+        text = ITEM.sub(r"\n\n\1: ", CODE.sub("code", text))
+        text = re.sub(r"(?<=\S) {2,}", "\n\n", text)
+        yield from (wrong for wrong in _wrong(text) if not wrong.startswith("Keys:"))
+
+
+def test_docstrings_and_comments_of_the_core_are_in_plain_words():
+    sources = {path: path.read_text(encoding="utf-8") for path in sorted(CORE.rglob("*.py"))}
+    wrong = {shown(path): list(_wrong_in_module(source)) for path, source in sources.items()}
+    assert {path: found for path, found in wrong.items() if found} == {}
 
 
 @pytest.mark.parametrize("page", [one for one in PAGES if one.name != "changes.md"], ids=shown)
@@ -79,3 +82,5 @@ def test_long_sentences_and_banned_turns_are_found():
     assert _wrong(" ".join(["word"] * (MOST_WORDS + 1)))
     assert _wrong("It goes by what was measured.") == ["goes by", "what was measured"]
     assert not _wrong("A short one. " * MOST_WORDS)
+    words = "word " * MOST_WORDS
+    assert len([*_wrong_in_module(f'"""{words}too many."""\n# {words}\n# too many\n')]) == 2
