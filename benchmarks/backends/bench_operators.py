@@ -165,6 +165,13 @@ def _elementwise() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(1, 128, 3072)}, **weights)
 
 
+def _short() -> tuple[Any, Feeds]:
+    text = """g (float16[1,128,3072] x) => (float16[1,128,3072] y) {
+        a = Softmax<axis=-1>(x)  b = Add(a, x)  d = Sigmoid(b)  e = Mul(b, d)
+        f = Relu(e)  y = Sub(f, b) }"""
+    return _model(text, {"x": _numbers(1, 128, 3072).astype(np.float16)})
+
+
 def _fourier() -> tuple[Any, Feeds]:
     text = """g (float[32,64,64,1] x) => (float[32,64,33,2] y) <int64 rows={2}, int64 lines={1}> {
         a = DFT<onesided=1>(x, , rows)  b = DFT(a, , lines)  y = DFT<inverse=1>(b, , lines) }"""
@@ -197,10 +204,22 @@ def _sampling() -> tuple[Any, Feeds]:
     return _repeated("GridSample<align_corners=1>({0}, g)", 2, _numbers(1, 32, 56, 56), g=grid)
 
 
-def _short_clip() -> tuple[Any, Feeds]:
-    limits = {"a": np.zeros((), np.float16), "b": np.ones((), np.float16)}
-    x = _numbers(1, 64, 56, 56).astype(np.float16)
-    return _repeated("Clip({0}, a, b)", 3, x, **limits)
+def _short_curve() -> tuple[Any, Feeds]:
+    limits = {"low": np.array(-1, np.float16), "high": np.array(1, np.float16)}
+    return _repeated(
+        "Clip({0}, low, high)", 3, (40 * _numbers(1, 64, 56, 56)).astype(np.float16), **limits
+    )
+
+
+def _short_convolution() -> tuple[Any, Feeds]:
+    w, x = _numbers(64, 64, 3, 3).astype(np.float16), _numbers(1, 64, 56, 56).astype(np.float16)
+    return _repeated("Conv<pads=[1,1,1,1]>({0}, w)", 3, x, w=w)
+
+
+def _choice() -> tuple[Any, Feeds]:
+    text = """g (float[1,64,56,56] x) => (float[1,64,56,56] y) <float zero = {0}> {
+        a = Greater(x, zero)  y = Where(a, x, zero) }"""
+    return _model(text, {"x": _numbers(1, 64, 56, 56)})
 
 
 def _columns() -> tuple[Any, Feeds]:
@@ -254,7 +273,10 @@ MODELS: Final = {
     "exponential": _exponential,
     "sine": _sine,
     "sampling": _sampling,
-    "short clip": _short_clip,
+    "short": _short,
+    "short convolution": _short_convolution,
+    "short curve": _short_curve,
+    "choice": _choice,
     "columns": _columns,
     "cubic": _cubic,
     "movement": _movement,

@@ -107,18 +107,24 @@ def work_of(node: Node) -> tuple[str, int]:
     read = node.outputs if node.op_type in _PICKING else node.inputs  # as much as is made of it
     names = [name for name in (*read, *node.outputs) if name]
     moved = sum(bytes_of(node.graph.types.get(name)) for name in names)
-    return ("elementwise" if estimate_flops(node) else "movement"), moved
+    if not estimate_flops(node):
+        return "movement", moved
+    return ("short" if _is_short(node) else "elementwise"), moved
 
 
 def _kind_of(node: Node) -> str | None:
     """Return the class of a node whose operations are counted; None for one of memory."""
-    match kind := _BY_OPERATIONS.get(node.op_type):
-        case "convolution":
-            return _kind_of_convolution(node)
-        case "product" if node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16):
-            return "short product"
+    kind = _BY_OPERATIONS.get(node.op_type)
+    if kind == "convolution":
+        kind = _kind_of_convolution(node)
+    if kind in _OF_SHORT and _is_short(node):
+        return f"short {kind}"
     applies = _WHERE.get(kind or "")
     return kind if applies is None or applies(node) else None
+
+
+def _is_short(node: Node) -> bool:
+    return node.dtype() in (DataType.FLOAT16, DataType.BFLOAT16)
 
 
 def _kind_of_convolution(node: Node) -> str:
@@ -259,16 +265,20 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("Mish", "Softplus"), "logarithm"),
     **dict.fromkeys(("Celu", "Elu", "Selu"), "exponential"),
     **dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Cosh", "Sin", "Sinh", "Tan"), "sine"),
-    "Clip": "short clip",
+    "Where": "choice",
+    **dict.fromkeys(("Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu"), "short curve"),
     "GridSample": "sampling",
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), "steps"),
     **dict.fromkeys(("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"), "quantized"),
 }
+_OF_SHORT: Final = frozenset({"convolution", "product"})
+"""Classes that have one of their own for numbers of 16 bits."""
 _WHERE: Final[Mapping[str, Callable[[Node], bool]]] = {
     "columns": lambda node: not _runs_along_rows(node),
     "cubic": lambda node: node.attribute("mode", "") == "cubic",
     "sampling": lambda node: bool(node.attribute("align_corners", 0)),
-    "short clip": lambda node: node.dtype() is DataType.FLOAT16,
+    "choice": lambda node: prod(_input(node, 0)) == _per_output(node),
+    "short curve": _is_short,
 }
 """Where a node is of its class: another is bound by memory."""
 _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})

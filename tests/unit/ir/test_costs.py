@@ -85,3 +85,17 @@ def test_the_effort_of_a_node_is_no_less_than_its_operations(call, inputs, outpu
 def test_convolutions_are_of_several_classes(space, reach, call, kind):
     text = f"g (float{[1, 4, *space]} x, float{[4, 2, *reach]} w) => (y) {{ y = {call}(x, w) }}"
     assert work_of(bound(text).nodes[0])[0] == kind
+
+
+@pytest.mark.parametrize(("inputs", "call", "kind"), [
+    ("float16[2, 9] a", "Clip(a)", "short curve"),
+    ("float[2, 9] a", "Clip(a)", "elementwise"),
+    ("bfloat16[2, 9] a", "Neg(a)", "short"),
+    ("float16[1, 4, 9, 9] a, float16[4, 4, 3, 3] w", "Conv(a, w)", "short convolution"),
+    ("bool[2, 9] c, float[2, 9] a", "Where(c, a, a)", "choice"),
+    ("bool[9] c, float[2, 9] a", "Where(c, a, a)", "elementwise"),  # of a mask that is spread
+    ("float[1, 4, 9, 9] a, float[1, 9, 9, 2] g", "GridSample(a, g)", "elementwise"),
+    ("float[1, 4, 9, 9] a, float[1, 9, 9, 2] g", "GridSample<align_corners=1>(a, g)", "sampling"),
+])  # fmt: skip
+def test_short_numbers_choices_and_samplings_have_classes_of_their_own(inputs, call, kind):
+    assert work_of(bound(f"g ({inputs}) => (y) {{ y = {call} }}").nodes[0])[0] == kind

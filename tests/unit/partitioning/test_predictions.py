@@ -105,6 +105,14 @@ def test_backends_change_places_only_where_one_is_faster_by_a_twentieth(tmp_path
     assert costs.of("third_party", product.order) is None
 
 
+def test_a_backend_passes_every_one_that_it_is_clearly_faster_than(monkeypatch):
+    product = products(512)
+    row = dict(zip(("onednn", "openvino", "onnxruntime"), (1.0, 0.97, 0.94), strict=True))
+    monkeypatch.setitem(predictions._COSTS, "product", row)
+    ranked = Predictions(product, product.settings).rank_backends([*row])
+    assert ranked == ["onnxruntime", "onednn", "openvino"]
+
+
 def test_a_library_is_opened_only_where_it_can_win(tmp_path):
     names = ["onnxruntime", "onednn", "tvm", "numpy"]
     small, large = (products(size, cache_dir=tmp_path) for size in (4, 512))
