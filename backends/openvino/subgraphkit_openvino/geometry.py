@@ -60,9 +60,7 @@ def _keeps_channels(node: Node) -> bool:
     before, after = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
     known = {size for size in (*before[1:2], *after[1:2]) if isinstance(size, int)}
     needs = (len(before), node.attribute("mode")) == (4, "cubic") or len(before) == _VOLUMES
-    if not needs and len(known) < _CHANNELS:
-        return True
-    return after[1:2] == before[1:2] != (None,)
+    return (not needs and len(known) < _CHANNELS) or after[1:2] == before[1:2] != (None,)
 
 
 def _first_size(maker: Node | None) -> Dim:

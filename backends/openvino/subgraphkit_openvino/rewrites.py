@@ -135,10 +135,8 @@ def cover_other_axes(op: Any, ops: Any) -> None:
         op.input(1).replace_source_output(ops.floor_mod(places, size).output(0))
     others = [at for at in range(rank) if at != axis]
     sizes = [places.get_partial_shape()[at] for at in others]
-    if all(
-        size.is_static and size == data.get_partial_shape()[at]
-        for at, size in zip(others, sizes, strict=True)
-    ):
+    is_same = sizes == [data.get_partial_shape()[at] for at in others]
+    if is_same and all(size.is_static for size in sizes):
         return
     shape, zero, one = ops.shape_of(places), ops.constant(0), ops.constant(1)
     for at in others:  # a Slice is taken out again, for both sides count as of one size
@@ -222,6 +220,14 @@ def hold_apart(model: Any) -> None:
             _part(ends if maker.get_type_name() == "Add" and "Exp" in makers else ())
     for several in readers.values():
         _part(several if len(several) > 1 else ())
+
+
+@walks.each("Concat")
+def count_from_the_first_axis(op: Any, ops: Any) -> None:
+    """Join parts along an axis of 0 or more; of others, OpenVINO (2026.4) ends the process."""
+    axis = op.get_attributes()["axis"]
+    if axis < 0 and (rank := op.get_output_partial_shape(0).rank).is_static:
+        op.output(0).replace(ops.concat(op.input_values(), axis + rank.get_length()).output(0))
 
 
 @walks.each("MaxPool")
@@ -361,7 +367,7 @@ def hand_out_branches(model: Any) -> None:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    drop_idle_conversions, round_before_limits, subtract_whole_numbers,
+    drop_idle_conversions, count_from_the_first_axis, round_before_limits, subtract_whole_numbers,
     keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
     align_corners_by_sizes, multiply_matrices, hold_apart, choose_first, take_absolutes,
     mask_attention, spread_channels, spread_by_ones, keep_above_nothing, compute_stored,

@@ -75,7 +75,7 @@ def _conv(node: Node) -> str:
         return "filters of an open size, at which OpenVINO fails to run"
     filters = node.shape(place) or ()
     strides = tuple(node.attribute("strides", None) or ())
-    if filters[1:2] != (1,) or node.attribute("group", 1) != 1:
+    if filters[1:2] != (1,) or 1 < node.attribute("group", 1) == filters[0]:
         return ""
     if len(filters) > _VOLUME + 1 and len(set(node.attribute("dilations", None) or ())) > 1:
         return "dilations of a volume of one channel that differ, of which OpenVINO takes others"
