@@ -1,8 +1,8 @@
 """Declarations of a backend to the conformance kit: missing capabilities and known failures.
 
 A declaration does not weaken a check. An expected failure that does not come is a failure, and
-skipped cases are counted, with their reasons. A backend also declares here its checks of what only
-its device can show.
+skipped cases are counted, with their reasons. A backend also declares here the checks that only its
+device can make.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,7 +110,7 @@ CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass
 class Conformance:
-    """Collects what ``Backend.conformance`` declares.
+    """Collects the declarations of ``Backend.conformance``.
 
     Cases are named by patterns as in a shell, ``*`` standing for any text:
     ``"L3/Conv/*dilations*"``.
@@ -148,8 +148,8 @@ class Conformance:
     def tolerance(self, dtype: str, *, rtol: float, atol: float) -> None:
         """Declare how far results of a dtype may be off: ``atol + rtol * abs(expected)``.
 
-        It widens what ``subgraphkit.backend.tolerances`` allows, for everybody who compares
-        results of the backend; less than that changes nothing.
+        It widens the bounds of ``subgraphkit.backend.tolerances`` for all comparisons of the
+        backend's results. Narrower bounds change nothing.
 
         Raises:
             ConfigError: A tolerance is negative, or not a finite number (SGK310).
@@ -184,7 +184,7 @@ class Conformance:
         self.lacking[capability] = _require_text("reason", reason)
 
     def selftest(self, checks: Iterable[SelfCheck]) -> None:
-        """Declare checks of what only the device can show, the most telling ones first.
+        """Declare checks that only the device can make, the most telling ones first.
 
         They run without a device, too: each then says what it lacks.
         """

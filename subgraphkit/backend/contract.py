@@ -157,7 +157,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
 
     @classmethod
     def foreign_option(cls, name: str, value: Any) -> str:
-        """Say what to write for an option that the backend has not but its users know elsewhere.
+        """Return the words for an option that users know elsewhere, but not this backend.
 
         Args:
             name: Name of the option, as another tool has it.
@@ -218,7 +218,7 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     def deserialize(
         self, blob: bytes, subgraph: Subgraph, context: BindContext[OptionsT]
     ) -> SubgraphOperator:
-        """Restore an operator from what its ``serialize`` returned.
+        """Restore an operator from the result of its ``serialize``.
 
         A backend that overrides this has its engines cached. The restored subgraph equals the
         compiled one place by place. But every name may differ, and it may belong to another model:
@@ -252,7 +252,7 @@ _LEFT: Final = {
 
 
 def option_class_of(kind: type[Backend]) -> Callable[..., Any]:
-    """Return what holds the values of its options: ``Options`` in a ``Backend[Options]``."""
+    """Return the class of its options: ``Options`` in a ``Backend[Options]``."""
     return kind._option_class  # noqa: SLF001 (of this module, and not of the contract)
 
 
@@ -265,15 +265,15 @@ def _takes_context(deserialize: Callable[..., object]) -> bool:
 
 
 def lack_of(backend: Backend) -> BackendUnavailableError | None:
-    """Return why nothing can run here, of what ``planner`` made; raised at compile."""
+    """Return why an instance of ``planner`` cannot run here; raised at compile."""
     return backend._lack  # noqa: SLF001 (as above)
 
 
 def set_lack(backend: Backend, lack: BackendUnavailableError | None) -> None:
-    """Say why nothing can run here, of what ``planner`` made."""
+    """Mark an instance of ``planner`` with the reason why it cannot run here."""
     backend._lack = lack  # noqa: SLF001 (as above)
 
 
 def stores_engines(kind: type[Backend]) -> bool:
-    """Say whether a kind of backend can restore what its operators serialize."""
+    """Say whether a kind of backend can restore the engines of its operators."""
     return kind.deserialize is not Backend.deserialize

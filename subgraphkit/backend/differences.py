@@ -136,7 +136,7 @@ def compare_values(
         tolerance: Tells the tolerance of an element type.
 
     Returns:
-        One finding per tensor, in order; one for whatever is of another kind or length.
+        One finding per tensor, in order; one for a value of another kind or length.
     """
     return list(_values(name, got, expected, tolerance))
 
@@ -144,7 +144,7 @@ def compare_values(
 def first_difference(
     got: Any, expected: Any, tolerance: ToleranceOf = tolerance_for
 ) -> Difference | None:
-    """Return what differs first beyond the tolerance, or None; as ``compare_values``."""
+    """Return the first difference beyond the tolerance, or None; as ``compare_values``."""
     return next((one for one in _values("", got, expected, tolerance) if not one.agrees), None)
 
 

@@ -14,7 +14,7 @@ from subgraphkit.types import Dim, TensorType
 _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _WINDOWS: Final = _POOLS | {"Conv", "ConvInteger", "ConvTranspose", "If", "QLinearConv"}
 _MOVING: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
-"""Behind them another axis may be short of what a window needs."""
+"""Behind them another axis may be shorter than a window."""
 _MOST_AXES: Final = 3
 _EMPTYING: Final = frozenset((
     "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "NonMaxSuppression", "NonZero",

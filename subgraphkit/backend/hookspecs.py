@@ -1,4 +1,4 @@
-"""The hooks: what a plugin may implement, as pluggy specifications.
+"""The hooks that a plugin may implement, as pluggy specifications.
 
 A backend registers in the entry-point group ``subgraphkit.backends``. If the entry point is a
 namespace, not a ``Backend`` class, ``BackendHooks`` are called on it. Extensions register in
@@ -27,7 +27,7 @@ from subgraphkit.types import ValueType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A fact, and what it is about; each name is empty where the fact is not about one.
+    """A fact with its subjects; the name of a subject is empty if there is none.
 
     Attributes:
         model: Name of the model, as in reports: its file's, or its graph's.
@@ -127,8 +127,8 @@ class Edit:
 
     Attributes:
         nodes: Numbers of the nodes that go; none to add nodes only.
-        replacement: Instances of ``onnx.NodeProto`` that come. They make what others read of the
-            nodes that go, under the same names, and any new names.
+        replacement: Instances of ``onnx.NodeProto`` that come. They make the values that others
+            read of the old nodes, under the same names, and any new ones.
         constants: Data of initializers that come with them, by name.
         reason: What reports say of the nodes that go, such as ``fused into Gelu``.
     """
@@ -185,8 +185,8 @@ class ExtensionHooks:
         """Replace nodes of a model at bind, before constants are folded and nodes are claimed.
 
         Args:
-            graph: The model: every value typed, Ifs of known conditions replaced, and what
-                extensions before this one have edited.
+            graph: The model: every value typed, Ifs of known conditions replaced, with the edits of
+                earlier extensions.
 
         Returns:
             Edits, of which no two have a node in common. The result has to be a graph in which

@@ -1,4 +1,4 @@
-"""Versions of what is installed beside the core, for probes to tell."""
+"""Versions of installed packages beside the core, for probes."""
 
 from contextlib import suppress
 from importlib.metadata import version
@@ -7,7 +7,7 @@ from importlib.metadata import version
 def installed_versions(*distributions: str) -> dict[str, str]:
     """Return the versions of distributions, of those that are installed."""
     found = {}
-    for name in distributions:  # by name: of what else is installed no metadata is read
-        with suppress(Exception):  # it is not there, or nobody can read what it is
+    for name in distributions:  # by name: no other metadata is read
+        with suppress(Exception):  # it is not there, or nobody can read it
             found[name] = version(name)
     return found

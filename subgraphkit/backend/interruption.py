@@ -89,7 +89,7 @@ def interruptible(progress: Progress, work: Callable[..., _Result], *arguments: 
 
 
 def _raise_left(progress: Progress, thread: threading.Thread) -> None:
-    """Raise what work was cancelled with that goes on in a thread; the cause says where it is."""
+    """Raise the error that cancelled work still running in a thread; the cause has its place."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 (public but for its name)
     trace: TracebackType | None = None
     while frame is not None:
@@ -197,7 +197,7 @@ def _pass_on_others(before: Callable[[Any], object], dropped: Any) -> None:
 
 
 def cancel_after(seconds: float, progress: Progress, error: Callable[[], BaseException]) -> None:
-    """Cancel work that takes more than so many seconds, with what ``error`` makes."""
+    """Cancel work that takes more than so many seconds, with an error from ``error``."""
     _alarm.set(progress, time.monotonic() + seconds, lambda: progress.cancel(error()))
 
 
@@ -240,7 +240,7 @@ class _Alarm:
                     call()
                 except Exception:
                     _logger.exception("what was to stop a run failed")
-                # no name may keep alive what belongs to a run
+                # no name may keep objects of a run alive
                 del call
 
     def _due(self) -> list[Callable[[], object]]:

@@ -1,4 +1,4 @@
-"""The manifest of a backend: what is known about a plugin without importing it.
+"""The manifest of a backend: the facts on a plugin without an import of it.
 
 ``subgraphkit-backend.toml`` lies beside the ``__init__.py`` of the plugin's top-level package.
 ``importlib.util.find_spec`` finds it by the name of that package and imports nothing. It works for

@@ -59,7 +59,7 @@ def did_you_mean(word: str, candidates: Iterable[str]) -> str:
 def unknown_option(
     backend: str, key: str, origin: str, valid: Sequence[str], instead: str = ""
 ) -> OptionError:
-    """SGK110: the backend has no such option; ``instead`` is what its author says of the name."""
+    """SGK110: the backend has no such option; ``instead`` has its author's words on the name."""
     guess, known = "", f"Options:          subgraphkit list {backend} --options"
     if not instead:
         guess = did_you_mean(key, valid)
@@ -97,7 +97,7 @@ def unavailable(
 ) -> BackendUnavailableError:
     """SGK104: installed, but the machine lacks something.
 
-    The way around is of use to those who compile here, and not to those who open a bundle.
+    The way around helps you if you compile here, and not if you open a bundle.
     """
     problem = "; ".join(problems) or "its probe gave no reason"
     return BackendUnavailableError(

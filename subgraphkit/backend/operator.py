@@ -1,6 +1,6 @@
-"""Subgraph operators: what a backend makes of a region it claimed, and how the session calls it.
+"""Subgraph operators: a backend makes one of each region it claims, and the session calls it.
 
-``Traits`` is what operators and backends promise of themselves, in one frozen record.
+``Traits`` has the promises of operators and backends, in one frozen record.
 """
 
 import enum
@@ -165,8 +165,8 @@ class SubgraphOperator(ABC):
         is. The default is ``run``, which nothing stops.
 
         Args:
-            progress: Says when to stop: ``progress.stopping`` calls what stops a library,
-                ``interruptible`` stops code in Python, ``progress.check`` asks.
+            progress: Says when to stop. ``progress.stopping`` calls a function that stops a
+                library, ``interruptible`` stops Python code, and ``progress.check`` asks.
             inputs: As for ``run``.
             outputs: As for ``run``.
 
@@ -188,7 +188,7 @@ class SubgraphOperator(ABC):
         return False
 
     def serialize(self) -> bytes | None:
-        """Return what ``Backend.deserialize`` needs to restore the operator, or None.
+        """Return the engine from which ``Backend.deserialize`` restores the operator, or None.
 
         Called before the first run, for the cache, and whenever a session is exported, never while
         ``run`` is running; only if the backend overrides ``deserialize``. Names of the model do not
@@ -240,7 +240,7 @@ _LEFT: Final = {
 
 
 def maker_of(operator: SubgraphOperator) -> str:
-    """Return the name of the backend that made it for what another claimed; empty for its own."""
+    """Return the name of the backend that made it for another's claim; empty for its own."""
     return operator._maker  # noqa: SLF001 (of this module, and not of the contract)
 
 

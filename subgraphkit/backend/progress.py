@@ -59,8 +59,8 @@ class Progress:
 
     Args:
         listener: Called with every event; None for nobody.
-        outer: The progress of a whole that this is a part of. It hears what this one hears, and
-            what stops it stops this one. If this one is stopped, the outer one goes on.
+        outer: The progress of a whole that this is a part of. It gets the same reports as this one,
+            and a stop of it stops this one. If this one is stopped, the outer one goes on.
         **facts: Attributes that the events have: ``model``, ``session``, ``subgraph``, ``backend``.
 
     Thread-safety: safe, as far as the listener is.
@@ -118,7 +118,7 @@ class Progress:
             self._outer.tell(event)
 
     def is_own(self, error: BaseException) -> bool:
-        """Say whether an exception is what a listener raised, or what the work is stopped with."""
+        """Say whether an exception is a listener's, or the one that stops the work."""
         if error is self._raised or error is self._error:
             return True
         return self._outer is not None and self._outer.is_own(error)

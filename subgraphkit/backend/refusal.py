@@ -136,7 +136,7 @@ class Unsupported(Travelling, NotImplementedError):  # noqa: N818 (the word of t
 
 
 def _plain(nodes: Any) -> Any:
-    """Return whole numbers of any kind as a tuple; leave what is none for the pass to refuse."""
+    """Return whole numbers of any kind as a tuple; leave others for the pass to refuse."""
     try:
         listed = tuple(nodes)
     except TypeError:

@@ -113,7 +113,7 @@ class OpSelector(SubgraphSelector):
         return rule(node)
 
     def answer_by_operator(self, operator: str) -> Answer | None:
-        """Say what ``select`` answers for every node of an operator, if it does not look at them.
+        """Return what ``select`` answers for all nodes of an operator, if it is the same.
 
         The pass asks this once per operator instead of ``select`` once per node, unless a subclass
         has a ``select`` of its own.
