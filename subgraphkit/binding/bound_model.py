@@ -142,8 +142,8 @@ def bind(
     here win.
 
     Args:
-        model: A loaded model, or what ``load`` makes one of. A subgraph is run on the backend that
-            claimed it, unless ``backend`` says otherwise.
+        model: A loaded model, or a source that ``load`` takes. A subgraph is run on the backend
+            that claimed it, unless ``backend`` says otherwise.
         shapes: Values of named dimensions, shapes of inputs, and sizes of single axes of them
             (``"x[0]"``). Other dimensions stay symbolic. In an input's shape, None leaves a
             dimension as it is, and a name renames it.

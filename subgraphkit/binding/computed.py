@@ -45,7 +45,7 @@ class BoundFolding:
     def refold(
         self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
     ) -> dict[str, Initializer]:
-        """Return what depends on constants that have changed, to be computed anew."""
+        """Return the values that depend on changed constants, to be computed anew."""
         stale = [name for name, read in self.sources.items() if not read.isdisjoint(changed)]
         renewed = dict(current)
         for name in stale:

@@ -257,7 +257,7 @@ class _Work:
         return True
 
     def _take_repeat_out(self, node: int) -> bool:
-        """Have the readers of a node read what an earlier one made, if that computes the same."""
+        """Have the readers of a node read an earlier one's results, if that computes the same."""
         table = self._graph.table
         if table.domains[node] or node in table.bodies:
             return False
@@ -265,7 +265,7 @@ class _Work:
         if original is None or not self._kept.isdisjoint(filter(None, table.outputs[node])):
             return False
         for name, other in zip(self._names_read(node), self._names_read(original), strict=True):
-            if name != other:  # equal, and so stays what they are made of
+            if name != other:  # equal, and so its sources stay
                 known = self.folding.sources
                 for stated in {name, other}.union(known.get(name, ()), known.get(other, ())):
                     known.setdefault(stated, frozenset())

@@ -164,7 +164,7 @@ class ModelProcess:
     # -- inside ------------------------------------------------------------------------------
 
     def _drop_user(self, user: int) -> None:
-        """Do as ``leave`` for what nobody closed, unless the process is at work for another."""
+        """Do as ``leave`` for objects that nobody closed, unless the process works for another."""
         self._users.discard(user)
         if not self._users and self.lock.acquire(blocking=False):
             with ExitStack() as held:
@@ -261,7 +261,7 @@ def backend_recipe(graph: Any, backend: Backend) -> dict[str, Any]:
 
 
 def with_last_words(error: errors.BackendError, ended: ProcessEnded) -> errors.BackendError:
-    """Note what a process printed before it ended."""
+    """Note the output of a process before its end."""
     if ended.printed:
         lines = "\n".join(ended.printed.splitlines()[-_LAST_LINES:])
         error.add_note(f"It printed last:\n{lines}")

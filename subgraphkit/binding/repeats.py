@@ -1,4 +1,4 @@
-"""Nodes that compute what another node computed already: one of them runs, and all read its values.
+"""Nodes that repeat another node: one of them runs, and all readers read its values.
 
 Exporters that trace a network write a function twice that it calls twice. Few libraries see that:
 those that fold a normalisation into each convolution first have two different ones then.

@@ -266,7 +266,7 @@ def _along(stated: Iterable[int], rank: int, default: int = 1) -> list[int]:
 
 
 def _slid_over(node: Node, shape: Shape) -> int:
-    """Return the elements of what windows slide over."""
+    """Return the elements of the inputs of windows."""
     rank = len(shape) - 2
     pads = node.attribute("pads", ())
     sums = _along(map(sum, zip(pads[:rank], pads[rank:], strict=False)), rank, 0)
