@@ -1,4 +1,4 @@
-"""The boundary of every step of the road, where what nobody foresaw is given a code."""
+"""The boundary of every step of the road, where unforeseen errors get a code."""
 
 import signal
 from collections.abc import Callable, Iterator
