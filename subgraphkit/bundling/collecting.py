@@ -156,14 +156,14 @@ class BundleContents:
 
 
 def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> BundleContents:
-    """Take from a plan what a bundle needs.
+    """Take the contents of a bundle from a plan.
 
     Args:
         plan: The plan; no operator may be running.
         constants: The constants of the graph, if some were replaced since it was bound.
 
     Raises:
-        CompileError: A backend cannot store an engine, or cannot say what it is for (SGK187).
+        CompileError: A backend cannot store an engine, or cannot describe its machine (SGK187).
         OptionError: An option cannot be written down (SGK111, SGK112).
     """
     graph, partitioning = plan.graph, plan.partitioning
@@ -191,7 +191,7 @@ def collect(plan: Plan, constants: Mapping[str, Initializer] | None = None) -> B
 
 
 def structure_of(subgraph: Subgraph) -> str:
-    """Return the digest of what a subgraph computes, names included; empty if there is none."""
+    """Return the digest of a subgraph's computation, names included; empty if there is none."""
     try:
         return structure_digest(subgraph, with_names=True)
     except NoKeyError:
@@ -229,7 +229,7 @@ def _proven_engines(plan: Plan) -> dict[str, bytes]:
 def restore_engine(
     partitioning: Partitioning, claim: Claim, engine: bytes | memoryview, subgraph: Subgraph
 ) -> object:
-    """Have an engine restored: what the backend makes of it, here or in the model's process."""
+    """Restore an engine by its backend, here or in the model's process."""
     setup = Setup(partitioning, None, claim.context.progress)
     context = setup.context(claim)
     if not claim.backend.traits.maps_engines:
@@ -265,13 +265,13 @@ def _engine(partitioning: Partitioning, step: Step, claim: Claim) -> bytes | Non
 
 
 def _holds_new_weights(backend: Backend, subgraph: Subgraph) -> bool:
-    """Say whether what the operator would store may have the weights of before."""
+    """Say whether the operator's engine may have the old weights."""
     replaced = [name for name, constant in subgraph.constants.items() if constant.version]
     return bool(replaced and set(replaced).difference(backend.separate_weights(subgraph)))
 
 
 def compile_one(partitioning: Partitioning, subgraph: Subgraph) -> SubgraphOperator:
-    """Compile a subgraph; what a backend does not compile any more is its fault (SGK187)."""
+    """Compile a subgraph; if a backend no longer compiles it, that is its fault (SGK187)."""
     try:
         return compile_subgraph(partitioning, subgraph)
     except Unsupported as error:

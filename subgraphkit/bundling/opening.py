@@ -58,8 +58,8 @@ def open_bundle(
     """Make a plan of a bundle, which has shapes and a partitioning already.
 
     Every file is compared with its digest before a backend sees a byte of it, unless the same file
-    was compared before. Options and settings are those of here, but for what shaped the engines;
-    ``SUBGRAPH_BACKEND`` does not matter.
+    was compared before. Options and settings are those of here, except those that shaped the
+    engines. ``SUBGRAPH_BACKEND`` does not matter.
 
     ``backend``: Classes or instances for the backends of the bundle that are not registered.
 
@@ -94,7 +94,7 @@ def open_bundle(
     claims = _claims(files.folder, bound, manifest)
     partitioning = rebuild(files.folder, manifest, bound, claims)
     _check_structures(partitioning, manifest)
-    partitioning.shortfall()  # nobody is named here, so this is about what is required alone
+    partitioning.shortfall()  # nobody is named here, so this is about ``require`` alone
     by_name = {claim.backend.name: claim.backend for claim in claims}
     for entry in manifest.backends:
         _check_backend(by_name[entry.name], entry, partitioning)

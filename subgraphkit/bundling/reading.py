@@ -154,7 +154,7 @@ def write_manifest(manifest: BundleManifest) -> bytes:
 
 
 def read_manifest(members: Mapping[str, Any]) -> BundleManifest:
-    """Read a manifest; MemberError if it is not what ``write_manifest`` wrote."""
+    """Read a manifest; MemberError if ``write_manifest`` did not write it."""
     rest = {name: value for name, value in members.items() if name != DIGEST}
     try:
         digest = data_digest(canonical(rest))
@@ -218,7 +218,7 @@ class BundleFiles:
         manifest: The manifest; digest and kinds are checked, files are not.
         digest: The SHA-256 of the manifest, which has those of all files.
         is_own: Whether the folder is this user's, no other user can write to it, and no link leads
-            there: what is in it may be mapped.
+            there. Its files may be mapped then.
     """
 
     def __init__(self, folder: Path, *, trust: bool) -> None:

@@ -98,7 +98,7 @@ def _claimed_folder(part: Path, mode: int) -> Iterator[None]:
 
 
 def _remove_left_overs(target: Path, kind: str) -> None:
-    """Remove folders beside a bundle that hold what a process wrote which has died since."""
+    """Remove folders beside a bundle that a process wrote before it died."""
     name = re.compile(re.escape(f".{target.name}") + _HIDDEN)
     for path in [one for one in target.parent.iterdir() if one.suffix == kind]:
         if not name.fullmatch(path.name):
