@@ -1,4 +1,4 @@
-"""The command ``subgraphkit``: what the road, the registry and the configuration say, in a shell.
+"""The command ``subgraphkit``: the road, the registry and the configuration in a shell.
 
 A command is a module in ``subgraphkit.cli.commands``, imported when it is called. It has two
 functions: ``add_words(parser)`` and ``execute(arguments, report)``. An extension adds a command by

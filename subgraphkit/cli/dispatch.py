@@ -77,7 +77,7 @@ def _attempt(command: str, words: Sequence[str], report: CommandReport) -> int:
 
 
 def _with_code(error: BaseException) -> BaseException:
-    """Give a code to what the machine refuses a command: memory, or a file to be written."""
+    """Give a code to a refusal of the machine: memory, or a file to be written."""
     if isinstance(error, SubgraphkitError):
         return error
     end: SubgraphkitError

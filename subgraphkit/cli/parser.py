@@ -107,7 +107,7 @@ class CommandLine:
 
 
 def full_parser() -> Parser:
-    """Return the parser with every command, of which ``shtab`` writes what a shell completes."""
+    """Return the parser with every command, from which ``shtab`` writes completions for shells."""
     line = CommandLine(every=True)
     line.add_extension_commands()
     return line.parser

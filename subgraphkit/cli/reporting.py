@@ -47,7 +47,7 @@ _SETTING: Final = re.compile(r"""\b([a-z_]+)=(?:"([^"]*)"|'([^']*)'|(True|False)
 
 
 def in_flags(text: str) -> str:
-    """Write what a message calls an argument of Python as the flag or the variable it is here."""
+    """Write a Python argument in a message as the flag or the variable it is here."""
     for pattern, flag in _FLAGS:
         text = re.sub(pattern, flag, text)
     return _SETTING.sub(_variable, text)
@@ -130,11 +130,11 @@ class _Lines(Protocol):
 
 
 class CommandReport:
-    """Collects what a command has to say and writes it at the end.
+    """Collects the output of a command and writes it at the end.
 
     Attributes:
         assumption: Sizes that the command had to invent, in words; failures of a run mention them.
-        seconds: How long was done what, in the order in which it ended.
+        seconds: The times of its steps, in the order of their ends.
         width: Cells in a line of standard output; None where it is no terminal.
     """
 
@@ -151,7 +151,7 @@ class CommandReport:
         self._errors: list[dict[str, Any]] = []
 
     def show(self, block: str | _Lines, *, exactly: bool = False) -> None:
-        """Add a paragraph or a table to the text for people; ``exactly`` what programs read."""
+        """Add a paragraph or a table to the text for people; ``exactly`` is for programs."""
         if isinstance(block, str) and not exactly:
             block = fold_text(block, self.width)
         self._blocks.append(block)

@@ -72,7 +72,7 @@ def _planned_sizes(backend: str | None) -> Mapping[str, int]:
 
 
 def chosen_backends(bound: BoundModel) -> str:
-    """Say which backends were chosen, and who chose them."""
+    """Return the backends chosen, with the source of the choice."""
     settings = bound.settings
     names = ",".join(map(str, settings.backends)) or "none"
     return in_flags(f"{names} (from {settings.sources['backend'][1]})")
@@ -108,7 +108,7 @@ def read_spec(file: str) -> SessionSpec:
 def feeds_as_told(
     bound: BoundModel, arguments: Namespace, report: CommandReport
 ) -> dict[str, Feed]:
-    """Read what a command line feeds, and make up the rest."""
+    """Read the feeds of a command line, and make up the rest."""
     feeds = make_feeds(bound, arguments.input or {}, arguments.seed)
     tell_feeds(feeds, arguments.seed, report)
     return feeds

@@ -1,4 +1,4 @@
-"""The self-test of a backend: on this machine, what only its device can show."""
+"""The self-test of a backend: on this machine, the checks that only its device can make."""
 
 import ast
 import json
@@ -54,7 +54,7 @@ class Bench:
         started, check = time.monotonic(), self._checks[place]
         try:
             found = check.attempt(self)
-        except Exception as error:  # noqa: BLE001 (whatever goes wrong is the finding)
+        except Exception as error:  # noqa: BLE001 (any failure is the finding)
             found = Check(check.name, "failure", describe_exception(error))
         return {**asdict(found), "needs": check.needs, "seconds": time.monotonic() - started}
 

@@ -1,4 +1,4 @@
-"""Tables of what a command has for programs: the same records as lines of text."""
+"""Tables of a command's records for programs, as lines of text."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -15,7 +15,7 @@ _FILES: Final = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 
 class Parser(argparse.ArgumentParser):
-    """Opens its help with examples, and raises what argparse would print and exit with."""
+    """Opens its help with examples, and raises errors where argparse would print and exit."""
 
     def __init__(self, examples: Sequence[str] = (), **settings: Any) -> None:
         # Abbreviated options would change their meaning when an option is added.
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Merged(argparse.Action):
-    """Makes a dictionary of what a repeated option gives: names, the outermost first, and a value.
+    """Makes a dictionary of a repeated option's values: names, the outermost first, and a value.
 
     CallerError (SGK301) for a name that is given twice.
     """
@@ -157,7 +157,7 @@ def tolerance(text: str) -> float:
 
 
 def counting(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return what reads a whole number that is not below ``least``, nor above ``most``."""
+    """Return a reader of a whole number not below ``least``, nor above ``most``."""
     end = "or more" if most is None else f"to {most}"
 
     def read(text: str) -> int:

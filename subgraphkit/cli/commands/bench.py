@@ -94,7 +94,7 @@ def _exit_code(found: Benchmark, *, named: bool) -> ExitCode:
     if not found.agrees:
         return ExitCode.CHECK_FAILED
     for at, one in enumerate(found.measured):
-        # nobody named those behind the first, which is what is configured
+        # nobody named those behind the first, the configured one
         if not one.ran and (named or not at or one.code != "SGK104"):
             kind = getattr(errors, one.kind, errors.BackendError)
             return exit_code_of(kind)  # of an error that another process has raised

@@ -89,7 +89,7 @@ def _rows(compiled: CompiledSubgraphs, *, is_kept: bool) -> Iterator[dict[str, A
     refused = {one.context["subgraph"]: one.message for one in _refused_engines(compiled)}
     for subgraph, operator in zip(partitioning.subgraphs, compiled, strict=True):
         if not subgraph.outputs:
-            continue  # nothing is made of what nobody reads
+            continue  # nothing is made of values without readers
         backend = partitioning.claim_of(subgraph).backend
         is_lost = is_kept and stores_engines(type(backend))
         engine = "not kept" if is_lost else "needs none"

@@ -110,7 +110,7 @@ def _count_and_size(entries: Sequence[StoredEngine]) -> str:
 
 
 def _describe(entry: StoredEngine) -> dict[str, Any]:
-    """Return an entry for programs; what a damaged one says of itself is not believed."""
+    """Return an entry for programs; a damaged one's own facts are not believed."""
     known = entry.description
     return {
         "key": entry.digest,

@@ -210,7 +210,7 @@ def _calibrate(arguments: Namespace, model: Model, report: CommandReport) -> Ran
 def _over_batches(
     what: str, work: Callable[..., Any], arguments: Namespace, model: Model, report: CommandReport
 ) -> Any:
-    """Do something with what the models are compared on, on the backends that run them."""
+    """Do something with the data to compare models on, on the backends that run them."""
     settings = _session_settings(arguments)
     bound = bind(model, settings["shapes"], backend="none")
     batches: Batches | list[dict[str, Any]]

@@ -38,7 +38,7 @@ def find_health(begin: Callable[[str], None], name: str, origin: str, deep: Any)
     """Probe a backend in this process, which it may take down, and try it if it can be tried."""
     begin(name)
     facts = find_facts(name, origin, deep)
-    if facts["state"] == "ok":  # without NumPy, it would not be found what is wrong
+    if facts["state"] == "ok":  # without NumPy, the fault would not be found
         trial = import_module("subgraphkit.testing.trial")
         facts |= trial.try_installed(begin, name, facts["builds_only"])
         begin("")
@@ -196,7 +196,7 @@ def _to_probe(names: Sequence[str], resolved: ResolvedConfig) -> list[BackendCho
 
 
 def _state(found: ChildProbe) -> str:
-    """Return in one word what a backend can do here, for programs."""
+    """Return the abilities of a backend here in one word, for programs."""
     if found.builds_only and (found.state == "ok" or found.code in _ABSENT):
         return "build_only"
     return "ready" if found.state == "ok" else found.state

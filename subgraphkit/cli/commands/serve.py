@@ -112,7 +112,7 @@ def _name_and_place(text: str) -> tuple[str, str]:
 
 
 def _check(arguments: Namespace) -> None:
-    """Refuse what would not fail before Ray runs, or not at all."""
+    """Refuse faults that would come up only once Ray runs, or not at all."""
     if find_spec("ray") is None:
         hint = "pip install 'subgraphkit[ray]'"
         raise usage_error("the engine 'ray' is not installed", hint=hint)

@@ -1,4 +1,4 @@
-"""``subgraphkit tune``: measure who runs a model best, and keep the plan."""
+"""``subgraphkit tune``: find the best backends for a model by measuring, and keep the plan."""
 
 from argparse import Namespace
 from functools import partial
@@ -20,7 +20,7 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     check_names(bound.settings, arguments.backend)
     feeds = feeds_as_told(bound, arguments, report)
     sizes = {name: feed.array.shape for name, feed in feeds.items() if _is_open(bound, name)}
-    if sizes:  # what is measured holds for these alone
+    if sizes:  # measurements hold for these alone
         bound = given({**shapes, **sizes})
     with report.doing("measuring") as progress:
         found = tune(

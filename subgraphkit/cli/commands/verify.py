@@ -1,4 +1,4 @@
-"""``subgraphkit verify``: whether a backend computes what another one computes, and where not."""
+"""``subgraphkit verify``: whether two backends compute the same, and where not."""
 
 from argparse import Namespace
 from collections.abc import Callable
