@@ -50,8 +50,8 @@ def bench(
 ) -> Benchmark:
     """Measure backends on one model, taking turns.
 
-    The candidates' processes know the environment and files. They do not know what a call or a
-    context manager configured, or backends registered by a call.
+    The candidates' processes know the environment and files. They do not know settings of a call or
+    a context manager, or backends registered by a call.
 
     Args:
         source: A path, the bytes of a model, or a ``ModelProto``.

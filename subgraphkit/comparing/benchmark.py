@@ -43,7 +43,7 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def ratio(turns: Sequence[float], others: Sequence[float]) -> Interval:
-    """Return what turns took by what others took, round by round."""
+    """Return the ratios of turns to others' turns, round by round."""
     return interval([one / other for one, other in zip(turns, others, strict=False)])
 
 
@@ -57,8 +57,8 @@ class Schedule:
     Attributes:
         rounds: How many turns each candidate takes, of 3 counted runs or 50 ms, whichever is more.
         warmup: Runs after the first one that do not count.
-        threads: The setting ``threads``, and what the environment variables of OpenMP, OpenBLAS,
-            MKL and TVM say. None leaves it to the configuration.
+        threads: The setting ``threads``, and the environment variables of OpenMP, OpenBLAS, MKL and
+            TVM. None leaves it to the configuration.
         timeout_seconds: How long a bind, a first run with the warm-up, or a turn may take.
 
     Raises:
@@ -162,7 +162,7 @@ class Measured:
         return float(np.percentile(self.seconds, percent))
 
     def part_of(self, backend: str) -> float:
-        """Return what the subgraphs of a backend take of a run, from 0 to 1."""
+        """Return the part of a run that the subgraphs of a backend take, from 0 to 1."""
         return sum(share.part for share in self.shares if share.backend == backend)
 
 
@@ -187,9 +187,9 @@ class Benchmark(Paged):
         return all(one.agrees for one in self.measured)
 
     def ratio(self, one: Measured) -> float | None:
-        """Return what a candidate takes by what the first takes; None if one of them is out.
+        """Return a candidate's time by the first one's; None if one of them is out.
 
-        It is the median over the rounds, so what slows the machine down in one is in both times.
+        It is the median over the rounds, so a slowdown of the machine in one is in both times.
         """
         first = self.measured[0]
         return ratio(one.turns, first.turns).median if one.ran and first.ran else None
@@ -201,11 +201,11 @@ class Benchmark(Paged):
         return min(found, key=lambda one: one.median, default=None)
 
     def page_title(self) -> str:
-        """Return what the page is about."""
+        """Return the title of the page."""
         return f"{self.model or 'A model'}, measured"
 
     def sections(self) -> Iterator[Section]:
-        """Go through the sections of a page: who won, by how much, and how sure it is."""
+        """Go through the sections of a page: the winner, its gain, and its confidence."""
         return _sections(self)
 
     def __repr__(self) -> str:
@@ -285,7 +285,7 @@ def _candidates(found: Benchmark) -> Table:
 
 
 def candidate_table(first: str, rows: Sequence[Sequence[Cell]], what: str, *more: str) -> Table:
-    """Return the table of who takes how long, and what of the time of the first one that is.
+    """Return the table of the candidates' times, with their ratios to the first one's.
 
     ``rows``: A name, a verdict, median and interval of the ratio, median in ms; and ``more``.
     """

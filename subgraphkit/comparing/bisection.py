@@ -132,7 +132,7 @@ def bisect(  # noqa: PLR0913 (what verify takes, and what is written)
 
     Raises:
         CallerError: The folder cannot be written (SGK324).
-        SubgraphkitError: As ``verify``, but for what the backends under test fail to compile.
+        SubgraphkitError: As ``verify``, except for failures of the backends under test to compile.
     """
     tested, trusted = bind_both(source, backend, reference, inlined=True, **settings)
     partitioning, symptoms, tolerance = _symptoms_of(tested, trusted, feeds, tolerance)

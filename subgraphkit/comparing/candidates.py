@@ -30,7 +30,7 @@ class MeasuredCandidate:
     """
 
     def __init__(self, job: Mapping[str, Any]) -> None:
-        PLACEMENT_LOG.disabled = True  # what it would say is in the answer
+        PLACEMENT_LOG.disabled = True  # its message is in the answer
         self._results = Path(job["results"])
         self._before = resident_bytes()
         self._feeds = restore_values(Path(job["feeds"]))
@@ -99,7 +99,7 @@ class MeasuredCandidate:
 
 def _plan_job(job: Mapping[str, Any]) -> Plan:
     settings = {"threads": job["threads"], **job["settings"]}
-    # what another backend has computed in its place is not its own time
+    # another backend's time in its place is not its own
     settings["on_run_error"] = "raise"
     return plan(bind(job["model"], backend=job["selection"], **settings))
 

@@ -97,7 +97,7 @@ class PartSearch:
         return min(wrong, key=len, default=self._order)
 
     def result_of(self, part: tuple[int, ...]) -> Built | None:
-        """Return what became of a part, the last time it was wrong; None if it was not built."""
+        """Return the latest wrong outcome of a part; None if it was not built."""
         return self._results.get(part)
 
     def search(self, is_still_wrong: Callable[[], bool]) -> Verdict:

@@ -48,7 +48,7 @@ def store_values(values: Mapping[str, Any], folder: Path) -> None:
 
 
 def restore_values(folder: Path) -> dict[str, Any]:
-    """Read what ``store_values`` stored."""
+    """Read the files of ``store_values``."""
 
     def restore(file: str, kind: str) -> Any:
         array, dtype = np.load(folder / file, allow_pickle=False), DataType[kind].numpy

@@ -1,4 +1,4 @@
-"""Compare what two backends compute, for the whole model and subgraph by subgraph.
+"""Compare the results of two backends, for the whole model and subgraph by subgraph.
 
 The whole tells that something is wrong. To find where, each subgraph of the backend gets the
 reference's values as inputs. Its outputs are compared with the reference's. So a subgraph that
@@ -58,7 +58,7 @@ def verify(
         that agree where this means nothing are warned about (SGK323).
 
     Raises:
-        SubgraphkitError: Whatever a step of the road raises, and what the reference fails with.
+        SubgraphkitError: An error of a step of the road, or of the reference.
     """
     tested, trusted = bind_both(source, backend, reference, inlined=per_subgraph, **settings)
     fed = random_feeds(tested) if feeds is None else feeds
@@ -144,7 +144,7 @@ def _boundary(step: Step) -> tuple[str, ...]:
 
 
 def _between(graph: BoundGraph, steps: Iterable[Step]) -> list[str]:
-    """Return the values that subgraphs read and hand out, but for what the model does."""
+    """Return the values that subgraphs read and hand out, without the model's own."""
     known = {*graph.inputs, *graph.defaults, *graph.outputs}
     crossing = dict.fromkeys(name for step in steps for name in _boundary(step))
     return [name for name in crossing if name not in known]
@@ -161,7 +161,7 @@ def reference_values(
 
 
 def _results(session: Session, feeds: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Run; return the outputs by name, or nothing and what went wrong."""
+    """Run; return the outputs by name, or nothing and the error."""
     try:
         results = session.run(None, feeds)
     except ExecutionError as error:
