@@ -1,1 +1,1 @@
-"""Doors to what others wrote: ONNX Runtime, ``torch.compile``, OpenTelemetry, Prometheus."""
+"""Doors to others' interfaces: ONNX Runtime, ``torch.compile``, OpenTelemetry, Prometheus."""

@@ -185,7 +185,7 @@ class _Compiled:
     weights: list[tuple[torch.Tensor, int]] = field(default_factory=list)
 
     def prepare(self, arguments: Sequence[Any]) -> None:
-        """Make the session for what the graph is captured with."""
+        """Make the session for the example inputs of the captured graph."""
         self.weights = [(arguments[i], arguments[i]._version) for i in self.layout.fixed]  # noqa: SLF001 (how PyTorch counts changes)
         if not any(self.layout.open_axes):
             self._add((), arguments)

@@ -33,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 __version__ = "1.23.0"
-"""The release of ONNX Runtime whose interface this is; programs compare it with what they need."""
+"""The release of ONNX Runtime whose interface this is; programs compare it with their needs."""
 
 
 def get_version_string() -> str:

@@ -190,7 +190,7 @@ class ModelMetadata:
 
     @classmethod
     def of(cls, proto: Any) -> "ModelMetadata":
-        """Read what a ``ModelProto`` says."""
+        """Read the facts in a ``ModelProto``."""
         texts = proto.producer_name, proto.graph.name, proto.domain, proto.doc_string
         entries = {entry.key: entry.value for entry in proto.metadata_props}
         return cls(*texts, proto.graph.doc_string, proto.model_version, entries)

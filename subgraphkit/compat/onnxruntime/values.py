@@ -160,7 +160,7 @@ def _require_host(device_type: str) -> None:
 
 
 def unwrap(value: Any) -> Any:
-    """Return what an ``OrtValue`` holds; anything else as it is."""
+    """Return the value of an ``OrtValue``; anything else as it is."""
     return value.value() if isinstance(value, OrtValue) else value
 
 
