@@ -82,7 +82,7 @@ def _compiled_within_time(
     setup, graph = Setup.of(partitioning, progress), partitioning.graph
     with walking("compile", graph.name, setup.progress.is_own):
         _require_no_dry_run(partitioning)
-        shortfall = partitioning.shortfall()  # what is to be an error is one before the work
+        shortfall = partitioning.shortfall()  # errors come before the work
         if graph.settings.max_memory is not None:
             reports.check_memory(partitioning)
         compiled = attend(
@@ -135,7 +135,7 @@ def _compile_subgraphs(setup: "Setup", *, proves: bool) -> CompiledSubgraphs:
             tell_compiled(extensions, subgraph, operator, spent, from_cache=from_cache)
             proofs.compiled.append(ProofStep(subgraph, operator))
             if setup.tells and any(one.operator not in done for one in proofs.waiting.values()):
-                proofs.settle(gives_up=False)  # no step of a session runs what is inside of one
+                proofs.settle(gives_up=False)  # no step of a session runs its inner regions
             restored.update([subgraph.id] if from_cache else [])
     return CompiledSubgraphs(
         current, origin, tuple(done), MappingProxyType(seconds), frozenset(restored), setup.cache

@@ -18,7 +18,7 @@ _HOST: Final = "cpu"
 
 
 class _Part(NamedTuple):
-    """A region with what runs it.
+    """A region with its operator.
 
     Attributes:
         lock: Held while it runs.
@@ -68,7 +68,7 @@ class ComposedOperator(SubgraphOperator):
         self._values: dict[str, Any] = {}
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        """Run the regions; what an operator raises gets a note that names its region."""
+        """Run the regions; an operator's error gets a note that names its region."""
         return self._run(inputs, outputs, lambda operator, given, room: operator.run(given, room))
 
     def run_stoppable(
@@ -128,7 +128,7 @@ class ComposedOperator(SubgraphOperator):
         return takes
 
     def info(self) -> Mapping[str, Any]:
-        """Return what each operator says; JSON-able."""
+        """Return the facts of each operator; JSON-able."""
         regions = [
             {
                 "subgraph": part.subgraph.id,
@@ -178,7 +178,7 @@ class IdleOperator(SubgraphOperator):
         return ()
 
     def update_weights(self, changed: Mapping[str, Any]) -> bool:
-        """Take whatever there is: it makes no difference."""
+        """Take any: it makes no difference."""
         return True
 
 

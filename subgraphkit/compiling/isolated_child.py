@@ -1,4 +1,4 @@
-"""The isolated side: what lives in the process in which backends of one bound model run.
+"""The isolated side: the objects in the process in which backends of one bound model run.
 
 ``Workshop`` opens the model in a folder as it was bound; its methods are called from the other
 process. Values are in memory that both share.

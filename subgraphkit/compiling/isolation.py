@@ -126,7 +126,7 @@ class IsolatedOperator(SubgraphOperator):
         return self._bytes("bare_engine")
 
     def info(self) -> Mapping[str, Any]:
-        """Return what the operator says, and the number of its process."""
+        """Return the operator's facts, and the number of its process."""
         facts = self._ask_child("info") if self._is_there else {}
         return {**facts, "process": self._process.number}
 
@@ -205,7 +205,7 @@ def ended_while(
 
 
 def _copy_values(value: Any) -> Any:
-    """Copy what lies in shared memory, which the next run writes to."""
+    """Copy values from shared memory, which the next run overwrites."""
     if isinstance(value, np.ndarray):
         return value if value.dtype.hasobject else value.copy()
     if isinstance(value, dict):

@@ -45,7 +45,7 @@ def failure(subgraph: Subgraph, error: BaseException) -> CompileError:
         hint="To run these nodes elsewhere, leave the backend out of the list or set "
         "on_compile_error='fallback'.",
     )
-    for note in getattr(error, "__notes__", ()):  # what the library printed meanwhile
+    for note in getattr(error, "__notes__", ()):  # the library's output meanwhile
         found.add_note(note)
     return found
 

@@ -159,7 +159,7 @@ class Proofs:
             if answer is not None:
                 problem = engine.check(one, given, answer)
             elif type(engine.backend).probe().builds_only:
-                problem = ""  # it is for another machine, and what runs there is not known here
+                problem = ""  # it is for another machine, whose runs are not known here
             if not problem:
                 engine.keep()
         except EngineFaultError as error:
@@ -194,7 +194,7 @@ def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:
         subgraph = one.subgraph
         problem = _difference(subgraph, _rerun(restore, subgraph, given), answer)
         if problem and _difference(subgraph, one.run(given), answer):
-            return ""  # as random numbers do, it differs from run to run, whoever computes
+            return ""  # it differs from run to run, as random numbers do
         if problem:
             return f"restored, it computes something else: {problem}"
         others = _with_other_weights(subgraph, backend.separate_weights(subgraph))
@@ -261,7 +261,7 @@ def _alter_data(stored: Initializer, by: int) -> Any:
 
 
 def _difference(subgraph: Subgraph, got: list[Any], answer: list[Any]) -> str:
-    """Say what differs first beyond the tolerance; empty if nothing does."""
+    """Return the first difference beyond the tolerance; empty if there is none."""
     from subgraphkit.backend.differences import compare_values  # noqa: PLC0415 (as above)
 
     loosest = _loosest(subgraph)
@@ -276,7 +276,7 @@ def _difference(subgraph: Subgraph, got: list[Any], answer: list[Any]) -> str:
 
 
 def _loosest(subgraph: Subgraph) -> Tolerance:
-    """Return what holds for the narrowest floating point type that a subgraph computes in."""
+    """Return the tolerance for the narrowest floating point type that a subgraph computes in."""
     names = {name for node in subgraph.members for name in (*node.inputs, *node.outputs) if name}
     found = [DEFAULT_TOLERANCES.get(subgraph.graph.dtype(name), EXACT) for name in names]
     return max(found, default=EXACT, key=attrgetter("relative"))

@@ -1,1 +1,1 @@
-"""The engine cache: what backends compiled, kept for the next bind and never believed unchecked."""
+"""The engine cache: engines kept for the next bind, and never believed unchecked."""

@@ -1,7 +1,7 @@
-"""The key of an engine: everything that decides what a backend makes of a subgraph.
+"""The key of an engine: everything that decides an engine for a subgraph.
 
 It has a digest of the backend's sources, because a plugin under development changes without its
-version. An engine made by the old code would hide what the new code mends.
+version. An engine of the old code would hide the repairs of the new code.
 """
 
 import platform
