@@ -51,7 +51,7 @@ class ResolvedConfig:
         on_unsupported: What to do if a backend gives nodes back while compiling.
         on_compile_error: What to do if a backend fails to compile a subgraph.
         on_run_error: What to do if a subgraph fails while running.
-        checked: Whether dtype and shape of what operators return are checked.
+        checked: Whether dtype and shape of operators' results are checked.
         nan_policy: What to do where a backend makes a number of NaN.
         fold: Whether nodes that are known at bind are computed then, and copies leave.
         outputs: The values that are returned in place of the model's outputs; empty for these.
@@ -63,7 +63,7 @@ class ResolvedConfig:
         threads: How many threads a run computes with, on every backend; None leaves it to each.
         max_memory: How many bytes a session may take in memory; None for no limit.
         limits: What a model may ask for while it is opened, and how large its values may be.
-        tune: Whether and when a session on ``auto`` measures who runs a model best.
+        tune: Whether and when a session on ``auto`` measures for the best backends.
         tune_seconds: About how long to measure.
         max_error: The relative L2 error that outputs may have where shorter floats are quicker; 0
             keeps float32.
@@ -76,8 +76,7 @@ class ResolvedConfig:
         model_root: The folder in which the models of specs are looked for; None if nobody said.
         trusted_folders: Folders in or below which a file may name code and widen trust.
         trust_specs: Whether specs that came as JSON may name code and widen trust.
-        verbose: How much to log to standard error: 1 warnings, 2 what happens as well, 3
-            everything.
+        verbose: How much to log to standard error: 1 warnings, 2 events as well, 3 everything.
         raise_plugin_errors: Whether errors of plugins are raised at once, as they are.
         sources: By setting, the layer and the location of its value.
         option_sources: By backend and option, the value as written, its layer and location.
@@ -200,7 +199,7 @@ def _text(value: object) -> str:
 
 
 def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
-    """Find out what holds for one bind, from the call down to the defaults.
+    """Find the settings of one bind, from the call down to the defaults.
 
     Environment and files are read now.
 
@@ -228,7 +227,7 @@ def _names(layers: list[Layer]) -> frozenset[str]:
 
 
 def _locating(place: str, whole: str) -> Callable[[str, object], str]:
-    """Return what says where a setting was given, or all of them."""
+    """Return a function that says where a setting was given, or all of them."""
     return lambda key, value: place.format(f"{key}={value!r}") if key else whole
 
 
@@ -338,13 +337,13 @@ class Config:
         return undone
 
     def process_layers(self) -> list[Layer]:
-        """Return what ``set`` established, the latest first."""
+        """Return the settings of ``set``, the latest first."""
         with self._lock:
             return list(reversed(self._process))
 
     @staticmethod
     def resolve(**settings: Unpack[SettingValues]) -> ResolvedConfig:
-        """Find out what would hold for a bind here and now; see ``resolve``."""
+        """Find the settings for a bind here and now; see ``resolve``."""
         return resolve(**settings)
 
 

@@ -1,4 +1,4 @@
-"""Readers of demands on the placement, and of limits to what models may ask for."""
+"""Readers of demands on the placement, and of limits to demands of models."""
 
 import math
 import re

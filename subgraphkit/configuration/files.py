@@ -193,7 +193,7 @@ def unvouched_folder(layers: Sequence[Layer], trusted: Sequence[Path]) -> Path |
 
 
 def require_trust(layers: Sequence[Layer], values: Mapping[str, Any]) -> Path | None:
-    """Refuse a file, found where it is what holds, that widens trust (ConfigError, SGK126)."""
+    """Refuse a found file whose value holds and widens trust (ConfigError, SGK126)."""
     others = [one for one in layers if one.found_in is None]
     said = next(one for one in others if "trusted_folders" in one.values)
     folder = unvouched_folder(layers, said.values["trusted_folders"].value)

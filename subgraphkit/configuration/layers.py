@@ -1,4 +1,4 @@
-"""Layers of settings: what one source says, each value with where it comes from."""
+"""Layers of settings: the values of one source, each with its place."""
 
 import json
 import math
@@ -190,7 +190,7 @@ _DEFAULTS: Final = {
 
 
 def default_layer() -> Layer:
-    """Return what holds here where nobody says anything."""
+    """Return the defaults of this machine."""
     values = {**_DEFAULTS, "threads": Entry(*thread_limit(os.environ))}
     return Layer("default", MappingProxyType(values))
 

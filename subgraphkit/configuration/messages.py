@@ -42,7 +42,7 @@ def unknown_setting(names: Sequence[str], where: str, valid: Sequence[str]) -> C
 
 
 def unreadable_metadata(where: str, problem: str) -> ConfigError:
-    """SGK128: a distribution is left out, whatever it may provide."""
+    """SGK128: a distribution is left out, with all that it may provide."""
     return ConfigError(
         "SGK128",
         f"the metadata of an installed package in {where} cannot be read, so no plugin of it is "

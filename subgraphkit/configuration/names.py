@@ -48,7 +48,7 @@ BACKEND_OF: Final[Mapping[str, str]] = MappingProxyType(
         "CPUExecutionProvider": "onnxruntime",
     }
 )
-"""By ONNX Runtime's name of a provider, ours of what runs on the same device."""
+"""By ONNX Runtime's name of a provider, our backend for the same device."""
 
 _ENTRY_POINTS: Final = "entry_points.txt"
 _FOLDED: Final = MappingProxyType({name.casefold(): ours for name, ours in BACKEND_OF.items()})
