@@ -1,4 +1,4 @@
-"""Every exception subgraphkit raises, grouped by who can mend it.
+"""Every exception subgraphkit raises, grouped by the person who can mend it.
 
 ``ModelError`` is for the model's author, ``CallerError`` for the caller, ``BackendError`` for the
 author of a backend, and ``InternalError`` for us. Each error carries a stable code (``SGK103``), a
@@ -6,7 +6,7 @@ message and a hint. The message says what failed, what was expected and what was
 says what to do. The codes are listed in ``CODES`` and rendered in golden tests, so a code never
 changes meaning.
 
-All of them can be pickled and copied; see ``SubgraphkitError`` for what arrives.
+All of them can be pickled and copied; see ``SubgraphkitError`` for the parts that arrive.
 """
 
 import errno
@@ -49,7 +49,7 @@ _SAYS_VALUES: Final = (
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and what caused it; they may cause one another in a circle."""
+    """Yield an exception and its causes, which may cause one another in a circle."""
     at: BaseException | None = error
     for _ in range(_MOST_CAUSES):
         if at is not None:
@@ -135,7 +135,7 @@ class SubgraphkitError(Travelling, Exception):
         for at in causes_of(self):
             if (found := fault_of(at)) is not None:
                 return found
-            if usual == "backend":  # the class of what wraps an error says less than the error's
+            if usual == "backend":  # the class of a wrapper says less than the error's
                 usual = getattr(at, "usual_fault", usual)
         return usual
 
