@@ -94,7 +94,7 @@ class Catalogue:
         self._outcomes: dict[tuple[str, str], tuple[State, SubgraphkitError | None]] = {}
 
     def records(self) -> list[BackendRecord]:
-        """Return a record for every backend, ordered by name, with what became of it so far."""
+        """Return a record for every backend, ordered by name, with its state so far."""
         with self._lock:
             names = {one.name for one in BACKEND_NAMES.entry_points()} | self._registered.keys()
             found = [record for name in names for record in self._of_name(name)]
@@ -138,7 +138,7 @@ class Catalogue:
     def remember(
         self, record: BackendRecord, state: State, error: SubgraphkitError | None = None
     ) -> None:
-        """Keep what became of a backend until ``forget``."""
+        """Keep the state of a backend until ``forget``."""
         with self._lock:
             self._outcomes[key_of(record)] = (state, error)
 

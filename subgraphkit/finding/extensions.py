@@ -185,7 +185,7 @@ class ExtensionManager:
     ) -> Sequence[ValueType | None] | None:
         """Return the output types of somebody's own operator, beside those declared.
 
-        Raises BackendError (SGK223) if an extension answers what cannot be, or fails.
+        Raises BackendError (SGK223) if an extension fails, or its answer cannot be true.
         """
         for name, ask in self.each("subgraphkit_types"):
             try:
@@ -202,7 +202,7 @@ class ExtensionManager:
         return None
 
     def typing_fault(self, error: InvalidModelError, graph: Graph) -> BackendError | None:
-        """Blame the extension that typed what a contradiction rests on; None if none did."""
+        """Blame the extension on whose types a contradiction rests; None if there is none."""
         seen, waiting = set(), [error.context.get("node")]
         while waiting:
             node = waiting.pop()

@@ -200,7 +200,7 @@ def _run_plugin(
     raise_errors: bool,
     passing: tuple[type[Exception], ...] = (SubgraphkitError,),
 ) -> _Result:
-    """Call the plugin; errors in ``passing`` already say what a user needs to know."""
+    """Call the plugin; errors in ``passing`` already say enough for a user."""
     try:
         return call()
     except passing:

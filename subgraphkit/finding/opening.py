@@ -88,7 +88,7 @@ def open_in_turn(
 
 
 def _neighbours(opened: Sequence[Backend], resolved: ResolvedConfig) -> Iterator[Backend]:
-    """Open what runs the leavings of a backend that was named alone, if it can run here."""
+    """Open the backend for the rest of one that was named alone, if it can run here."""
     is_alone = len(opened) == len(resolved.backends) == 1 and lack_of(opened[0]) is None
     if not is_alone or resolved.strict or resolved.sources["fallback"][0] != "default":
         return

@@ -151,7 +151,7 @@ def _place(backend: object) -> str:
 
 
 def get_backend(name: str) -> BackendFactory:
-    """Load a backend by name, or by ``name@distribution``, and return what builds its instances.
+    """Load a backend by name, or by ``name@distribution``, and return its factory.
 
     Whether it can run here is not asked.
 
