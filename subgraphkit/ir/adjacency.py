@@ -122,7 +122,7 @@ def unite_groups(groups: Iterable[Sequence[_Member]]) -> list[list[_Member]]:
 
 
 def find_root(root: Any, member: _Member) -> _Member:
-    """Return what a member was united with, perhaps over several steps; ways are shortened."""
+    """Return the root of a member, perhaps over several steps; ways are shortened."""
     while root[member] != member:
         root[member] = root[root[member]]
         member = root[member]

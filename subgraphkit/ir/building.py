@@ -1,4 +1,4 @@
-"""Indexing a graph: who makes each value, who waits for whom, and whether it is one at all."""
+"""Indexing a graph: producers of values, dependencies of nodes, and whether it is valid."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
@@ -82,7 +82,7 @@ def _dependencies(
     given: Mapping[str, Any],
     constants: Mapping[str, Any],
 ) -> tuple[Adjacency, dict[str, int]]:
-    """Return who waits for whom, and the names nobody makes with the first node that reads them."""
+    """Return the dependencies, and the names nobody makes with the first node that reads them."""
     missing: dict[str, int] = {}
     find = producers.get
     bodies = table.bodies

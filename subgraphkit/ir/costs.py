@@ -1,8 +1,8 @@
 """Costs of a node, counted from the shapes of its inputs and outputs: the one model of them.
 
-Everything is counted in operations; a multiply-add counts as two, and so does what a matrix product
-does per term. Dimensions that are not known before a run count as 1, so estimates with symbolic
-shapes hold for one sample. Use the numbers to compare shares of a model, not to predict times.
+Everything is counted in operations; a multiply-add, as in each term of a matrix product, counts as
+two. Dimensions that are not known before a run count as 1, so estimates with symbolic shapes hold
+for one sample. Use the numbers to compare shares of a model, not to predict times.
 
 Formulas (``out`` and ``in`` are element counts of first output and first input):
 
@@ -42,7 +42,7 @@ MOST_AT_BIND: Final = 1 << 29
 # Assumed for a string, and for an element type that is not known: two words.
 _BITS_OF_TEXT: Final = 128
 
-# Axes of what a convolution of rows reads, and of volumes.
+# Axes of the inputs of convolutions of rows, and of volumes.
 _OF_ROWS: Final = 3
 _WITH_DEPTH: Final = 5
 
@@ -292,7 +292,7 @@ _WITHOUT_END: Final = 1 << 63
 # An operator that looks at each element once takes as long for it as this many operations do.
 _PER_ELEMENT: Final = 32
 
-# The same where elements are texts, or looked up in what a node states.
+# The same where elements are texts, or looked up in a node's table.
 _PER_OBJECT: Final = 1024
 
 
@@ -324,7 +324,7 @@ def effort_of(node: Node, read: Sequence[int] | None = None) -> int:
 
 
 def _combinations(node: Node) -> int:
-    """Count every combination of what the letters of an equation stand for."""
+    """Count every combination of the sizes of an equation's letters."""
     equation = str(node.attribute("equation", ""))
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     sizes: dict[str, int] = {}

@@ -262,7 +262,7 @@ class _NodeList(Sequence[Node]):
 class Graph:
     """A directed acyclic graph of nodes and values.
 
-    Made by ``build_graph``, which checks what the attributes below promise.
+    Made by ``build_graph``, which checks the promises of the attributes below.
 
     Attributes:
         name: Name of the graph.
@@ -318,7 +318,7 @@ class Graph:
         return tuple(dict.fromkeys(name for body in bodies.values() for name in body.captures))
 
     def read_by(self, node: int) -> tuple[str, ...]:
-        """Return the names a node reads: its inputs and what its bodies capture."""
+        """Return the names a node reads: its inputs and the captures of its bodies."""
         inputs = self.table.inputs[node]
         return (*inputs, *self.captures_of(node)) if node in self.table.bodies else inputs
 

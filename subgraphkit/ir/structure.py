@@ -1,9 +1,9 @@
 """The structure of a subgraph without names, so that equal subgraphs have equal digests.
 
 Values and symbolic dimensions are numbered as they first appear, so renaming does not change the
-digest. Everything that can change a result is in it: operators, domains, versions, attributes, who
-reads what, every type, and bodies. The data of the constants is apart, with digests of its own, as
-files have.
+digest. Everything that can change a result is in it: operators, domains, versions, attributes,
+edges, every type, and bodies. The data of the constants is apart, with digests of its own, as files
+have.
 
 Two subgraphs with one digest have the same nodes in the same places. So one engine serves both if
 it takes inputs and outputs by position.

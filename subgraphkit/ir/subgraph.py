@@ -1,4 +1,4 @@
-"""Regions cut out of a graph: what crosses their edge, and all a compiler needs to know of them.
+"""Regions cut out of a graph: the values at their edges, and all that a compiler needs.
 
 A *region* is any set of nodes. Its *boundary* is the values that cross its edge. An input is read
 inside and made outside. An output is made inside, and is read outside or is an output of the graph.
@@ -62,7 +62,7 @@ class Subgraph:
     property_name: str = ""
 
     def __post_init__(self) -> None:
-        """Have the graph say of constants what the subgraph does, which may have newer data."""
+        """Give the graph the subgraph's constants, which may have newer data."""
         known = self.graph.constants
         if any(known.get(name) is not stored for name, stored in self.constants.items()):
             graph = replace(self.graph, constants={**known, **self.constants})

@@ -206,7 +206,7 @@ def _on_open_sizes(
 
 
 def _fit_int64(function: Callable[[int, int], int]) -> Callable[[int, int], int | None]:
-    """Leave open what would not fit 64 bits, where integers wrap around."""
+    """Leave values open that do not fit 64 bits, where integers wrap around."""
 
     def compute(left: int, right: int) -> int | None:
         result = function(left, right)
