@@ -1,4 +1,4 @@
-"""Limits to what opening a model may take, and to the values it computes with.
+"""Limits to the cost of opening a model, and to its values.
 
 A model of a few bytes may ask for petabytes: by nested function calls, a shape, a number of
 repetitions or a padding. Each limit is far above the needs of real models, and below harm. If your
@@ -154,7 +154,7 @@ class LoadLimits:
             self.require(name, found)
 
     def __str__(self) -> str:
-        """Render what differs from the defaults, as ``SUBGRAPH_LIMITS`` takes it."""
+        """Render the limits that differ from the defaults, in the form of ``SUBGRAPH_LIMITS``."""
         if self == LoadLimits.unlimited():
             return "unlimited"
         changed = [f for f in fields(self) if getattr(self, f.name) != f.default]
