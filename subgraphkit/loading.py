@@ -1,4 +1,4 @@
-"""Loading: what there is of a model in, its graph out; the first step of the road."""
+"""Loading: from any form of a model to its graph, the first step of the road."""
 
 from collections.abc import Mapping
 from dataclasses import replace
