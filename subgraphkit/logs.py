@@ -20,7 +20,7 @@ def logger_of(topic: str) -> logging.Logger:
 def show_log(verbose: int) -> None:
     """Write the log to standard error from now on, in this process.
 
-    ``verbose``: 1 for warnings, 2 for what happens as well, 3 for everything.
+    ``verbose``: 1 for warnings, 2 for events as well, 3 for everything.
     """
     top = logging.getLogger("subgraphkit")
     top.addHandler(_TO_STANDARD_ERROR)  # once, however often
