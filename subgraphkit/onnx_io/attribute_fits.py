@@ -319,14 +319,14 @@ _INFERRED_BY: Final = frozenset(
 
 
 def fit_of(op_type: str, name: str, *, is_typed: bool) -> Fit:
-    """Return what judges an attribute."""
+    """Return the judge of an attribute."""
     if is_typed and f"{op_type}.{name}" in _INFERRED_BY:
         return leave
     return _FITS.get(f"{op_type}.{name}") or _FITS.get(name, leave)
 
 
 def fit_of_input(op_type: str, name: str) -> Fit:
-    """Return what judges an input."""
+    """Return the judge of an input."""
     if name in _AXES:
         return fit_of(op_type, name, is_typed=False)
     key = f"{op_type}.{name}"

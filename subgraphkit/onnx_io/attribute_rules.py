@@ -294,7 +294,7 @@ _RULES: Final[Mapping[str, Rule]] = {
 
 
 def rule_of(op_type: str, name: str, kind: int, *, is_standard: bool) -> Rule | None:
-    """Return what an attribute may be by itself; None if it may be anything."""
+    """Return the rule of an attribute by itself; None if it may be anything."""
     found = _RULES.get(f"{op_type}.{name}") or _RULES.get(name)
     if found is not None and kind in found.kinds:
         return None if found is _ANY else found
@@ -304,7 +304,7 @@ def rule_of(op_type: str, name: str, kind: int, *, is_standard: bool) -> Rule | 
 def not_allowed(
     label: str, name: str, found: str, allowed: str, kind: str = "attribute"
 ) -> InvalidModelError:
-    """Word that an attribute, or an input, is not what its operator allows (SGK218)."""
+    """Word that an operator does not allow an attribute, or an input (SGK218)."""
     return InvalidModelError(
         "SGK218",
         f"{label}: {kind} {name!r} is {found}, expected {allowed}",

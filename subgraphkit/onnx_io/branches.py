@@ -1,4 +1,4 @@
-"""Nodes that others stand for: Ifs by the branch that is taken, and what extensions replace."""
+"""Replaced nodes: Ifs by the branch that is taken, and those that extensions replace."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -138,7 +138,7 @@ class _Work:
             self._target.node.append(self._slot(node) if index in slots else node)
 
     def model(self, reasons: Mapping[int, str]) -> Model:
-        """Return the model as far as it is written, with what became of the nodes replaced."""
+        """Return the model as far as it is written, with the reasons for the nodes replaced."""
         model, table = self._model, self._graph.table
         known = {node: (table.inputs[node][0], one) for node, one in self._conditions.items()}
         return replace(

@@ -141,7 +141,7 @@ class _Writing:
         return stating
 
     def _choose_tensor(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
-        """Return what a ``Constant`` node states; inference may look into whole numbers of it."""
+        """Return the value of a ``Constant`` node; inference may look into whole numbers of it."""
         if constant.name not in self.kept and (
             constant.type.dtype in _FLOATS and (constant.type.nbytes or 0) > LARGEST_READ
         ):

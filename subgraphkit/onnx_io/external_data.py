@@ -223,7 +223,7 @@ class DataFolders:
             raise _RefusedError(f"which leads to {path!r}, outside the folders that are trusted")
 
     def _all_named(self) -> set[_Parts]:
-        # Those who ask later, perhaps where another configuration holds, get the same answer.
+        # Later callers get the same answer, even under another configuration.
         self._named |= {_real(folder).parts[1:] for folder in self._more()}
         self._more = tuple
         return self._named
@@ -290,7 +290,7 @@ class _Way:
         return None
 
     def _link(self, name: str) -> str | None:
-        """Return what a link says; None if it is not a link."""
+        """Return the target of a link; None if it is not a link."""
         try:
             return os.readlink(name, dir_fd=self._held[-1])
         except OSError as error:

@@ -44,7 +44,7 @@ _PREFIXES: Final = r"^(?:\[\w+\] |Inference error\(s\): |\(op_type:\w+[^)]*\): )
 
 _Types = Sequence[ValueType | None]
 TypesOf = Callable[[Node, _Types, _Types], _Types | None]
-"""Takes a node, the types of its inputs, and what the model says of its outputs; types these."""
+"""Takes a node, the types of its inputs, and the model's own types of its outputs; types these."""
 
 
 class Inferred(NamedTuple):
@@ -241,7 +241,7 @@ class _Inference:
         return self._skeletons.known_value(name) if value is None else value
 
     def _size(self, node: Node) -> tuple[npt.NDArray[Any], ...] | None:
-        """Compute a size of what inference, and not the model, says of a value."""
+        """Compute a size from the inferred type of a value, not from the model's own."""
         (name,) = node.inputs
         if name not in self._types:
             self._flush()
@@ -308,7 +308,7 @@ class _Inference:
         return types, answer.bodies
 
     def _type_rest(self, node: Node, missing: Sequence[str]) -> bool:
-        """Type what inference left open, if any; InvalidModelError (SGK222) if in conflict."""
+        """Type values left open by inference; InvalidModelError (SGK222) if in conflict."""
         found: dict[str, ValueType] = {}
         if not self._is_inferred(node.id):
             proto = self._model.proto.graph.node[node.id]

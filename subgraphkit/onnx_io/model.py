@@ -117,7 +117,7 @@ def _form(schema: defs.OpSchema) -> tuple[Any, ...]:
 
 
 def _import_operator_sets(model: onnx.ModelProto, inlined: onnx.ModelProto) -> None:
-    """Import what the functions import and the model does not; onnx's inliner leaves it out."""
+    """Import operator sets that only the functions import; onnx's inliner leaves them out."""
     known = {normal_domain(entry.domain) for entry in inlined.opset_import}
     needed = {(normal_domain(e.domain), e.version) for f in model.functions for e in f.opset_import}
     for domain, version in sorted(one for one in needed if one[0] not in known):
@@ -131,7 +131,7 @@ def _key(domain: str, name: str, overload: str) -> _Key:
 def _require_bounded(
     model: onnx.ModelProto, functions: Mapping[_Key, onnx.FunctionProto], limits: LimitsOf
 ) -> None:
-    """Count what inlining would make, by who calls whom, before anything is inlined."""
+    """Count the nodes after inlining, from the calls, before anything is inlined."""
     nodes, size = _inlined_size(model.graph.node, _inlined_sizes(functions))
     stored = sum(_own_bytes(one) for one in functions.values())
     repeated = max(0, size - 2 * stored)
@@ -200,7 +200,7 @@ class Model:
         folders: Where its external data may be, or None if it may have none.
         asks: What the model asks for, by the limit of ``LoadLimits`` that bounds it.
         conditions: Name and value of the condition of each If that a branch replaced, by number.
-        replaced: Of the nodes that others stand for, by number, the operator and what became of it.
+        replaced: Operator and reason of each replaced node, by number.
         is_edited: Whether extensions had their turn, or are to have none.
         apart: The data that was taken out.
 
@@ -225,7 +225,7 @@ class Model:
 
     @property
     def settled(self) -> frozenset[str]:
-        """Weights from which the export of a bundle had computed what its model states."""
+        """Weights from which the export of a bundle had computed constants of its model."""
         found = [one.value for one in self.proto.metadata_props if one.key == SETTLED]
         return frozenset(found[0].split("\0")) if found else frozenset()
 
@@ -236,7 +236,7 @@ class Model:
         return taken + int(self.proto.ByteSize())
 
     def let_go(self) -> None:
-        """Leave large weights that are in the model's file to those who hold them now.
+        """Leave large weights in the model's file to their present holders.
 
         If somebody needs them later, they are read again from the unchanged file.
         """

@@ -183,7 +183,7 @@ def _check_value(value: Any, rule: Rule, name: str, node: onnx.NodeProto, index:
 
 
 def _check_count(value: Any, name: str, node: onnx.NodeProto, index: int) -> None:
-    """Check what counts inputs or outputs: onnx's inference relies on it."""
+    """Check attributes that count inputs or outputs: onnx's inference relies on them."""
     names = _COUNTED.get((node.op_type, name), "")
     if not names:
         return
@@ -223,7 +223,7 @@ class _Judges(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _judges_of(op_type: str, domain: str, version: int, *, is_typed: bool) -> _Judges | None:
-    """Return what judges an operator; None if nothing does."""
+    """Return the judges of an operator; None if there are none."""
     if (domain, op_type) == ("com.microsoft", "FusedConv"):
         op_type, domain, version = "Conv", "", 11
     if domain or not defs.has(op_type, version, domain):

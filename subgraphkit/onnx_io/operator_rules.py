@@ -287,7 +287,7 @@ def _window_rule(standard: Rule, filters: int = 0) -> Rule:
 
 
 def _conv_transpose(call: Call) -> Types:
-    """Let what pads to the same size, or to a stated one, be of that size.
+    """Let operators that pad to the same size, or to a stated one, have that size.
 
     onnx adds ``output_padding`` to the one, and drops axes where the other is less than there was.
     """

@@ -152,7 +152,7 @@ def _is_behind_rule(op_type: str, domain: str, version: int) -> bool:
 
 
 def inferred_by(name: str, domain: str, opset: int) -> str:
-    """Return what onnx types an operator by: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
+    """Return onnx's way to type an operator: ``"rule"`` or ``"function"``; if it cannot, ``""``."""
     return _inferred_by(name, domain, opset) if defs.has(name, opset, domain) else ""
 
 

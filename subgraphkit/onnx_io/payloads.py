@@ -63,7 +63,7 @@ class Payload:
         return cast("npt.NDArray[np.uint8]", data)
 
     def let_go(self, again: Callable[[int, int], npt.NDArray[np.uint8]]) -> None:
-        """Leave the bytes to those who hold them now.
+        """Leave the bytes to their present holders.
 
         ``again``: Reads so many bytes from a place of the serialized model.
         """
@@ -78,7 +78,7 @@ def read_into(file: BinaryIO, data: npt.NDArray[np.uint8]) -> bool:
 
 
 def _room(size: int) -> npt.NDArray[np.uint8]:
-    """Return memory in large pages, which are quicker to get; what fills none is in small ones."""
+    """Return memory in large pages, which are quicker to get; the rest is in small ones."""
     try:  # shared memory has no large pages, and bytes before the first one stay untouched
         memory = mmap.mmap(-1, size + _LARGE_PAGE, mmap.MAP_PRIVATE)
     except OSError:  # too little memory, which is said as always

@@ -69,7 +69,7 @@ def copy_fields(source: Any, target: Any, *, without: Collection[str]) -> None:
 
 
 def drop_notes(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Take out of nodes what exporters note of them for people; of many models that is the most."""
+    """Take exporters' notes for people out of nodes; they are the most of many models."""
     for node in nodes:
         node.ClearField("metadata_props")
         node.ClearField("doc_string")

@@ -25,7 +25,7 @@ TARGETED: Final = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1}
 def vague_lists(
     graph: Graph, node: int, types: Mapping[str, ValueType]
 ) -> Mapping[str, TensorType]:
-    """Return what a Slice reads as axes and steps of no known shape: onnx takes it for left out."""
+    """Return axes and steps of a Slice without a known shape: onnx takes them for left out."""
     read = graph.table.inputs[node] if graph.table.op_types[node] == "Slice" else ()
     vague = {name for name in read[3:] if getattr(types.get(name), "shape", None) is None}
     dtype = getattr(types.get(read[1]), "dtype", DataType.INT64) if vague else DataType.INT64
@@ -39,7 +39,7 @@ def target_shape(
     value: npt.NDArray[Any] | None,
     unsure: Collection[str],
 ) -> Shape | None:
-    """Return the shape of what a node makes; None if not even the rank is known.
+    """Return the shape of a node's output; None if not even the rank is known.
 
     ``value``: Its elements, of which some may be open; None if they are not known.
     """

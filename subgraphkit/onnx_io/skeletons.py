@@ -1,4 +1,4 @@
-"""Models without large weights, of some nodes of a model, and what onnx infers of them.
+"""Models of some nodes of a model, without large weights, and onnx's inference on them.
 
 Names that onnx makes up for open dimensions are kept apart from one run of it to the next.
 """

@@ -105,7 +105,7 @@ def read_model(
 
 
 def _of_an_object(source: Any, more: MoreFolders, limits: LimitsOf) -> ReadModel:
-    """Read what other libraries have; those that are not imported have made nothing."""
+    """Read models of other libraries; those that are not imported have made none."""
     ir = sys.modules.get("onnx_ir")
     if ir is not None and isinstance(held := getattr(source, "model", source), ir.Model):
         data = _check_model(ir.to_proto(held)).SerializeToString()

@@ -92,7 +92,7 @@ def check_graph(
 ) -> set[str]:
     """Check operators, tensors and nesting of a graph and all bodies in it; return its domains.
 
-    ``hold``: Holds what the graph asks for against limits.
+    ``hold``: Compares the demands of the graph with limits.
     """
     bodies = list(_walk(graph))
     deepest = max(depth for _, depth in bodies)
