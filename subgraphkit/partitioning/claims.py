@@ -36,8 +36,8 @@ class Claim:
     Attributes:
         backend: The backend.
         context: What the property knew about the bind.
-        fallback: Who compiles what the property hands on; None if nobody does.
-        is_fallback: Whether the backend was not chosen but runs what nobody else claimed.
+        fallback: The backend that compiles what the property hands on; None if there is none.
+        is_fallback: Whether the backend was not chosen but runs unclaimed nodes.
         property_name: Name of the property in reports: its own, or that of its class.
         property: The property.
     """
@@ -47,7 +47,7 @@ class Claim:
     fallback: "Claim | None"
     is_fallback: bool
     property_name: str
-    # Last, because it hides the decorator of that name from what follows it.
+    # Last, because it hides the decorator of that name from later code.
     property: SubgraphProperty
 
     def fault(self, code: str, problem: str, hint: str = "") -> SelectorContractError:
@@ -78,8 +78,8 @@ def choose_claimants(
     ``takes_all``: Says whether nobody else would be needed for the graph.
     ``named``: Gets the named backends in order, each with the reason why it was left out, or an
     empty text.
-    ``among``, ``dry_run``: See ``open_in_turn``, whose errors are raised; and SelectorContractError
-    (SGK122) for a property that declares what its contract forbids.
+    ``among``, ``dry_run``: See ``open_in_turn``, whose errors are raised. SelectorContractError
+    (SGK122) is for a property that breaks its contract.
     """
     named = {} if named is None else named
     named.update((one.name, "") for one in resolved.backends if one.name != AUTO)
@@ -239,7 +239,7 @@ def _check_declaration(claim: Claim) -> None:
 
 
 def whole_number(value: Any) -> int | None:
-    """Return what Python takes for an index, and is no truth value; None of anything else."""
+    """Return an index of Python that is no truth value; None for anything else."""
     try:
         return None if isinstance(value, bool) else index(value)
     except TypeError:

@@ -70,7 +70,7 @@ NO_DEMANDS: Final = ResolvedConstraints(MappingProxyType({}), MappingProxyType({
 
 
 def all_demands(settings: ResolvedConfig, given: Constraints | None) -> Constraints | None:
-    """Add what the settings ``pin`` and ``keep_off`` demand to what a call demands, which wins."""
+    """Add the demands of the settings ``pin`` and ``keep_off`` to those of a call, which win."""
     if not (settings.pin or settings.keep_off) or not isinstance(given, Constraints | None):
         return given
     demands = given or Constraints()
@@ -275,7 +275,7 @@ def _before_isnan(graph: BoundGraph) -> set[int]:
 
 
 def _finds_masked_rows(node: Node) -> bool:
-    """Say whether NaN is what Softmax makes of a row of which nothing is left by a mask.
+    """Say whether NaN comes from Softmax on a row that a mask left empty.
 
     That is how attention is exported from PyTorch: ``Where(IsNaN(weights), 0, weights)``. A row of
     nothing but negative infinities is NaN everywhere; a single NaN that comes in may be lost.

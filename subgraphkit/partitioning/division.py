@@ -85,7 +85,7 @@ def claim_regions(
 def _weigh_division(
     bound: BoundModel, claims: Sequence[Claim], found: _Division, costs: Predictions
 ) -> _Division:
-    """Give back small regions, or all to one backend, where what ``auto`` found is divided."""
+    """Give back small regions, or all to one backend, if ``auto`` divided the model."""
     if len(_taking_part(found[0])) < 2:  # noqa: PLR2004 (nothing is divided)
         return found
     best = claim_regions(bound, choose_again(bound, claims), costs=costs)

@@ -56,7 +56,7 @@ def circumstances(bound: BoundModel, settings: ResolvedConfig) -> dict[str, Any]
 def surroundings(settings: ResolvedConfig) -> dict[str, Any]:
     """Return all that measured seconds depend on beside the model, as plain data.
 
-    Keys: ``threads``, ``options``, ``machine`` and ``versions`` (of what is installed).
+    Keys: ``threads``, ``options``, ``machine`` and ``versions`` (of distributions).
     """
     options = {
         name: {key: str(value) for key, (value, *_) in sorted(entries.items())}
@@ -72,7 +72,7 @@ def surroundings(settings: ResolvedConfig) -> dict[str, Any]:
 
 
 def _versions(settings: ResolvedConfig) -> dict[str, str]:
-    """Return the versions of the backends' distributions and of what those require."""
+    """Return the versions of the backends' distributions and of their requirements."""
     names: dict[str, None] = {"subgraphkit": None}
     versions = {}
     for record in CATALOGUE.records():

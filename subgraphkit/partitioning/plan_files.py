@@ -43,7 +43,7 @@ class Placement:
 
     Attributes:
         backends: The options of each backend that takes part, in the order of claiming. The last
-            one also takes what those before it refuse.
+            one also takes nodes that earlier ones refuse.
         nodes: By backend, the nodes it is to take; see ``first_output``.
         circumstances: The model, settings and machine it was measured for; see ``circumstances``.
         figures: The measurements, for people.
@@ -64,7 +64,7 @@ class Placement:
         )
 
     def constraints(self, bound: BoundModel) -> Constraints:
-        """Return what keeps nodes where they were placed; ConfigError (SGK124) if not there."""
+        """Return constraints that keep nodes in their places; ConfigError (SGK124) if not there."""
         makers = {first_output(bound, node): node for node in range(len(bound.table.outputs))}
         placed = {name: backend for backend, names in self.nodes.items() for name in names}
         if unknown := [name for name in placed if name not in makers]:

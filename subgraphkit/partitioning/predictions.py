@@ -24,18 +24,18 @@ from subgraphkit.texts import count_of
 from subgraphkit.types import Shape
 
 NODE: Final = "node"
-"""The class of what every node costs, however small."""
+"""The class of the cost of every node, however small."""
 
 RUN: Final = "run"
-"""The class of what a run of one region costs, however small."""
+"""The class of the cost of a run of one region, however small."""
 
 OPEN: Final = "open node"
-"""The class of what every node of a model with open sizes costs: its shapes, told at each run."""
+"""The class of the cost of every node with open sizes: each run has to find its shapes."""
 
 # Seconds for 10**9 operations or bytes on two quiet threads of an x86-64 processor with AVX2. The
 # last rows are seconds for one node on one thread, and for a run. OpenVINO's for open sizes is the
 # median of 12 networks, and the steps of a quantisation are those of 5 that ONNX Runtime's tool
-# quantised. None stands for what the backend does not take.
+# quantised. None stands for a class that the backend does not take.
 _BACKENDS: Final = ("numpy", "onnxruntime", "openvino", "onednn", "tvm")
 _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "convolution": (0.0093, 0.0061, 0.0063, 0.0074, 0.13),
@@ -88,8 +88,8 @@ _TOTAL: Final = "numpy"
 _STEP: Final = 20e-6
 _VALUE: Final = 5e-6
 
-# Cuts between regions part what would be fused. Each costs this part of a run inside the regions.
-# Ten networks, cut in 2 to 14 regions and run by one library, lost 4 to 35 %.
+# Cuts between regions prevent fusion. Each costs this part of a run inside the regions. Ten
+# networks, cut in 2 to 14 regions and run by one library, lost 4 to 35 %.
 _CUTTING: Final = 0.05
 
 # The part of the work from which on a region is handed over in any case.
@@ -139,12 +139,12 @@ class Predictions:
     def rank_backends(self, names: Sequence[str]) -> list[str]:
         """Return backends in the order to try them: those measured change places by prediction.
 
-        ``names``: The backends by priority; who was never measured keeps its place.
+        ``names``: The backends by priority; one that was never measured keeps its place.
         """
         known = [name for name in names if name in self._names]
         if len(known) < 2:  # noqa: PLR2004 (nobody to change places with)
             return list(names)
-        # Where what counts as one element may be many, a run may be as long as it likes.
+        # If one counted element may be many, a run may have any length.
         opens = any(is_open(Node(self._bound, node)) for node in self._bound.order)
         extra = {OPEN: self._whole[NODE]} if opens else {RUN: 1}
         fed = map(self._bound.shape, self._bound.inputs)
@@ -168,7 +168,7 @@ class Predictions:
                 yield name
 
     def _can_win(self, name: str, fallback: str) -> bool:
-        if not self.left or fallback in {AUTO, NONE}:  # nobody else runs what is left
+        if not self.left or fallback in {AUTO, NONE}:  # nobody else runs the rest
             return True
         here = self.of(fallback, self.left) or self._by_total(self.left)
         there = self.of(name, self.left) or 0.0

@@ -47,7 +47,7 @@ def connected_regions(
     """Partition the units of each label into few weakly connected regions.
 
     ``labels``: By unit, a number; 0 for those in no region.
-    ``apart``: Whether what lies on no cycle may stay one region without hanging together.
+    ``apart``: Whether a component on no cycle may stay one region without being connected.
     ``from_start``: Whether the first of those that wait on each other takes all it can at first.
     ``work_limit``: Edges to look at while merging; None for enough.
     """

@@ -21,7 +21,7 @@ from subgraphkit.partitioning.algorithms.levels import Longs, as_array
 def labelled_components(adjacency: Adjacency, labels: Sequence[int]) -> list[int]:
     """Join units of one label along edges; return, by unit, the first of its component.
 
-    ``labels``: By unit, a number; 0 for what stays alone.
+    ``labels``: By unit, a number; 0 for units that stay alone.
     """
     root = list(range(adjacency.count))
     preds = adjacency.preds.tolist()
@@ -33,7 +33,7 @@ def labelled_components(adjacency: Adjacency, labels: Sequence[int]) -> list[int
                     first, second = find_root(root, other), find_root(root, unit)
                     root[max(first, second)] = min(first, second)
         start = end
-    # A root is never larger than what hangs on it, so one ascending pass resolves every chain.
+    # A root is never larger than its members, so one ascending pass resolves every chain.
     for unit, parent in enumerate(root):
         root[unit] = root[parent]
     return root

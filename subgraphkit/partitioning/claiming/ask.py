@@ -299,7 +299,7 @@ _OPEN, _TAKEN = 0, 1
 
 
 class _Verdicts(dict[tuple[str, str], int]):
-    """By domain and operator, what becomes of its nodes; asked for when first looked up."""
+    """By domain and operator, the answer for its nodes; asked for when first looked up."""
 
     def __init__(self, selector: OpSelector) -> None:
         super().__init__()

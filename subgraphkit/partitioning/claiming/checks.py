@@ -99,7 +99,7 @@ class _Borders:
         return None
 
     def _edges_made(self, rank: int) -> Iterator[tuple[int, str]]:
-        """Yield the ends of the edges that dropping a node made, with what crosses there."""
+        """Yield the ends of the edges that dropping a node made, with the values there."""
         for value, producer in self._state.dynamic_inputs(rank):
             if producer >= 0 and value not in self.leaving:
                 self.leaving.add(value)
@@ -108,7 +108,7 @@ class _Borders:
 
     @cached_property
     def _readers(self) -> Mapping[int, Sequence[tuple[int, str]]]:
-        """By rank, who reads which value of it."""
+        """By rank, the readers of its values."""
         readers: dict[int, list[tuple[int, str]]] = {}
         for rank in range(self._state.count):
             for value, producer in self._state.dynamic_inputs(rank):

@@ -1,4 +1,4 @@
-"""The partition pass: every property claims regions of what those before it left.
+"""The partition pass: every property claims regions of the nodes left by earlier ones.
 
 One loop makes regions of the nodes that a property may take, and checks them. The property may no
 longer take refused nodes, and the regions are made again. The loop ends, because the set of nodes
@@ -73,7 +73,7 @@ class Passes(NamedTuple):
         return [(claim, column) for claim, column in pairs if column is not None]
 
     def refusals_of(self, node: int) -> tuple[RefusedBy, ...]:
-        """Return who refused a node, in the order of asking.
+        """Return the refusals of a node, in the order of asking.
 
         Several properties of a backend often share their rules. Of equal reasons, this returns the
         first.

@@ -1,4 +1,4 @@
-"""The state of a partition pass: what each node belongs to, and the graph in between.
+"""The state of a partition pass: the region of each node, and the graph in between.
 
 Nodes are worked on by *rank*, their place in the topological order. An indivisible set, such as a
 region claimed before or a group, is one vertex of the contracted graph.
@@ -222,8 +222,7 @@ class Pass:
         selector: The first of its selectors.
         stateless: Whether that says of itself that it keeps no state.
         eligible: By rank, 1 for nodes it may take; of a group all or none.
-        torn: Atoms that are not one vertex; a property after this one can take what this one would
-            part.
+        torn: Atoms that are not one vertex; a later property can take one that this one would part.
         loose: Ranks of groups that do not hang together by themselves.
     """
 

@@ -122,7 +122,7 @@ class _Growth:
             self._part_of.update(dict.fromkeys(part, (number, place)))
 
     def _grow(self, number: int, selector: SubgraphSelector, seed: int) -> None:
-        """Make a candidate of what a selector takes and keeps, whole if it wants that."""
+        """Make a candidate of the nodes that a selector takes and keeps, whole if it wants that."""
         pass_ = self._pass
         splittable = pass_.asked.flag(selector, "splittable")
         kept = self._reach(selector, seed, range(pass_.state.count))
@@ -145,7 +145,7 @@ class _Growth:
             self.whole.add(number)
 
     def _reach(self, selector: SubgraphSelector, seed: int, allowed: Collection[int]) -> list[int]:
-        """Ask breadth first from a seed that was taken; return what the selector's filter keeps."""
+        """Ask breadth first from a seed that was taken; return the nodes that the filter keeps."""
         ranks = sorted(self._flood(selector, seed, allowed))
         nodes = [self._pass.state.node(rank) for rank in ranks]
         answer = self._pass.asked.filter(selector, nodes)

@@ -68,7 +68,7 @@ class PartitioningData:
 
     @property
     def evidence(self) -> Mapping[str, Evidence]:
-        """By backend, what its claims rest on: ``declared`` tables, or a library ``asked`` too."""
+        """By backend, the basis of its claims: ``declared`` tables, or a library ``asked`` too."""
         return {claim.backend.name: claim.backend.traits.evidence for claim in self.passes.claims}
 
     @property
@@ -111,13 +111,13 @@ class PartitioningData:
         return tuple(dict.fromkeys(names))
 
     def _computing(self) -> list[tuple[Backend, int]]:
-        """Return who computes subgraphs, and how many."""
+        """Return the backends that compute subgraphs, with their numbers of subgraphs."""
         # Every claim once: after each subgraph given back this is asked of all that there are.
         counts = Counter(compress(self.claimed_by, map(attrgetter("outputs"), self.subgraphs)))
         return [(self.passes.claims[place].backend, count) for place, count in counts.items()]
 
     def flops_of(self, nodes: Iterable[int]) -> int:
-        """Return the operations of nodes, each counted once for all who ask."""
+        """Return the operations of nodes, each counted once for all callers."""
         return sum(map(self._flops.__getitem__, nodes))
 
     def crossings(self) -> Iterator[tuple[int, int, list[str]]]:
@@ -196,7 +196,7 @@ class PartitioningData:
         return place
 
     def claim_of(self, subgraph: Subgraph) -> Claim:
-        """Return who claimed a subgraph and so compiles it."""
+        """Return the claim of a subgraph, whose backend compiles it."""
         return self.passes.claims[self.claimed_by[self.place_of(subgraph.id)]]
 
     def home_of(self, node: int) -> Subgraph:
@@ -266,7 +266,7 @@ def cut(
     subgraph of the last property, or to its own if there is no other. Its value is known without a
     run.
 
-    ``checks``: Looks at what crosses the edges.
+    ``checks``: Looks at the values at the edges.
     """
     verify_regions(state, state.regions)
     ordered = state.in_run_order()

@@ -1,4 +1,4 @@
-"""The last check of every partitioning: its regions, and anew what crosses their edges.
+"""The last check of every partitioning: its regions, and anew the values at their edges.
 
 It checks the regions in linear time and from first principles. It shares no code with the
 algorithms that grew them, so that it finds their mistakes. The borders were found from names,
@@ -200,7 +200,7 @@ def verify_borders(state: PartitionState, made: Iterable[tuple[Subgraph, int]]) 
 def forbidden_crossings(
     state: PartitionState, made: Iterable[tuple[Subgraph, int]]
 ) -> Iterator[tuple[Subgraph, str, Refusal]]:
-    """Yield what crosses the edge of a subgraph that its property forbids."""
+    """Yield the values at the edge of a subgraph that its property forbids."""
     graph = state.graph
     for subgraph, index in made:
         asked, entering = state.properties[index], frozenset(subgraph.inputs)

@@ -64,7 +64,7 @@ def as_networkx(partitioning: PartitioningData) -> Any:
     Node attributes: ``backend``, ``property``, ``nodes`` (how many it runs), ``flops``. Edge
     attributes: ``tensors`` (names), ``bytes``. Graph attribute: ``name``.
     """
-    import networkx as nx  # noqa: PLC0415 (only those who ask for it pay for it)
+    import networkx as nx  # noqa: PLC0415 (imported only for those who need it)
 
     graph, types = partitioning.graph, partitioning.graph.types
     quotient = nx.DiGraph(name=graph.name)
@@ -103,7 +103,7 @@ def as_text(
 
 
 def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
-    """Say in a few lines who runs which share, why not more, and what to do."""
+    """Write the backends' shares, the reasons and the remedies in a few lines."""
     given = partitioning.given_options.items()
     chosen = {name: [f"{key}={value}" for key, value in it.items()] for name, it in given}
     rows = [

@@ -209,7 +209,7 @@ class Roots:
 def find_causes(
     graph: BoundGraph, backend: str, refused: Iterable[tuple[int, Refusal]], roots: Roots
 ) -> list[Cause]:
-    """Group what one backend refused by root cause, the most nodes first.
+    """Group the refusals of one backend by root cause, the most nodes first.
 
     ``refused``: Nodes with reasons; a node may come more than once.
     """
@@ -263,7 +263,7 @@ def find_all_causes(partitioning: PartitioningData) -> list[Cause]:
 
 
 def example_sizes(graph: BoundGraph, sizes: Sequence[str]) -> dict[str, int]:
-    """Return sizes that a user might give: 1 for a batch, more for what lies behind it."""
+    """Return sizes that a user might give: 1 for a batch, more for other axes."""
     found = dict.fromkeys(sizes, 1)
     for name in graph.inputs:
         shape = graph.shape(name) or ()

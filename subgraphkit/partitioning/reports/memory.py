@@ -20,7 +20,7 @@ from subgraphkit.partitioning.claims import Claim
 from subgraphkit.partitioning.outcome.partitioning_data import PartitioningData
 from subgraphkit.texts import count_of, in_bytes
 
-# Bytes that reading a model takes beside its data, and a second copy of what protobuf parses.
+# Bytes of reading a model beside its data, and of a second copy of protobuf's part.
 _PARSING: Final = 4 << 20
 _BASE: Final = 1 << 20
 # Bytes of a bound model and its plan, beside data, per node.
@@ -120,7 +120,7 @@ class Memory:
         return self.model + self.base + sum(self.libraries.values())
 
     def parts(self) -> list[tuple[str, int]]:
-        """Return what ``ahead`` is made of, in words and bytes, the biggest first."""
+        """Return the parts of ``ahead``, in words and bytes, the biggest first."""
         found = [("the data of the model", self.model), ("graph and session", self.base)]
         found += [(f"the library of {name}", taken) for name, taken in self.libraries.items()]
         is_of_opening = self.opening > self.running
@@ -163,7 +163,7 @@ class Memory:
 
 
 def foresee(partitioning: PartitioningData) -> Memory:
-    """Say what memory a session of a partitioning will take; nothing is compiled or read."""
+    """Return the memory that a session of a partitioning will take; nothing is compiled or read."""
     graph = partitioning.graph
     pairs = [
         (subgraph, partitioning.passes.claims[at])
@@ -186,7 +186,7 @@ def foresee(partitioning: PartitioningData) -> Memory:
 
 
 def check_memory(partitioning: PartitioningData) -> None:
-    """Refuse what would need more memory than ``max_memory`` allows (MemoryLimitError, SGK134)."""
+    """Refuse a session that needs more memory than ``max_memory`` (MemoryLimitError, SGK134)."""
     settings = partitioning.graph.settings
     if settings.max_memory is None:
         return

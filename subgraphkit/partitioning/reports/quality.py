@@ -1,4 +1,4 @@
-"""The quality of a partitioning, in regions, shares and what crosses; what differs from another."""
+"""The quality of a partitioning, in regions, shares and cuts; and its differences from another."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -178,7 +178,7 @@ def find_moves(partitioning: PartitioningData, against: PartitioningData) -> lis
 
 
 def move_table(moves: Sequence[Move], all_flops: int) -> Table:
-    """Return what moved from where to where as a table."""
+    """Return the moved nodes with their old and new backends as a table."""
     rows = [
         (
             move.source,
@@ -195,7 +195,7 @@ def move_table(moves: Sequence[Move], all_flops: int) -> Table:
 
 
 def homes(partitioning: PartitioningData) -> dict[int, str]:
-    """Return by node the backend that has it; ``Constant`` nodes and what nobody reads left out."""
+    """Return by node its backend, without ``Constant`` nodes and those without readers."""
     return {
         node: subgraph.backend
         for subgraph in partitioning.subgraphs

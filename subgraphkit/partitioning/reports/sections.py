@@ -100,7 +100,7 @@ class _Portrait:
         )
 
     def _sizes(self, running: Sequence[Subgraph]) -> tuple[str, list[float]]:
-        """Return what areas stand for, and the sizes: times if all are known, else operations."""
+        """Return the meaning of areas, and the sizes: times if all are known, else operations."""
         if running and all(one.id in self.times for one in running):
             return "its time", [self.times[one.id] for one in running]
         flops = [float(self.partitioning.flops_of(one.nodes)) for one in running]
@@ -250,12 +250,12 @@ class _Portrait:
 def sections_of(
     partitioning: PartitioningData, quality: Quality, times: Mapping[str | int, float]
 ) -> list[Section]:
-    """Return what a page shows of a partitioning: a summary, a picture and tables."""
+    """Return a partitioning for a page: a summary, a picture and tables."""
     return list(_Portrait(partitioning, quality, times, {}).sections())
 
 
 def tables_of(partitioning: PartitioningData, quality: Quality) -> list[Section]:
-    """Return what text shows of a partitioning: subgraphs, reasons and shares."""
+    """Return a partitioning for a text: subgraphs, reasons and shares."""
     shown = _Portrait(partitioning, quality, {}, {})
     return [shown.subgraphs(), shown.reasons(), shown.summary()]
 
@@ -315,7 +315,7 @@ def dry_run_lines(partitioning: PartitioningData) -> list[str]:
 
 
 def left_out_lines(partitioning: PartitioningData) -> list[str]:
-    """Say in a line what became of the nodes that were left out at bind, if any were."""
+    """Return a line on the nodes that were left out at bind, if any were."""
     left_out = partitioning.graph.left_out.values()
     computed = sum(became == "computed at bind" for became in left_out)
     replaced = sum(became.endswith("branch is taken, known at bind") for became in left_out)

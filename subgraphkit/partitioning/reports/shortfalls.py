@@ -52,7 +52,7 @@ class Shortfall:
     """The facts for you on a placement that is not as asked.
 
     Attributes:
-        message: Who has what share of the work, and the main reason.
+        message: The backends' shares of the work, and the main reason.
         remedy: What to do about it.
         events: For each backend that falls short, the event that extensions hear.
     """
