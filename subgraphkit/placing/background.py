@@ -95,7 +95,7 @@ def starting_plan(bound: BoundModel, constraints: Constraints | None) -> Plan | 
 
 
 class BackgroundBuild:
-    """Compiles in a thread what a session is to run in the end, and exchanges it at once.
+    """Compiles the final plan of a session in a thread, and exchanges it at once.
 
     The thread does not keep the session alive, and ends with it, or with the main thread.
     ``how``: How it is shown how far compiling is, as for a session that opens.
@@ -214,7 +214,7 @@ _LOOK_SECONDS: Final = 0.02
 
 
 def prove_beside_runs(session: Session, proofs: Proofs) -> None:
-    """Prove engines in a run of what a session runs; changes of the session wait for it.
+    """Prove engines in a run of a session's plan; changes of the session wait for it.
 
     With new weights, or closed, a session proves nothing.
     """
@@ -271,7 +271,7 @@ class BackgroundProof:
 
 
 class ImprovingSession(Session):
-    """A session whose plan may be exchanged by what works in the background.
+    """A session whose plan a thread in the background may exchange.
 
     Thread-safety: as ``Session``.
     """

@@ -113,8 +113,8 @@ def few_switches(
 ) -> list[tuple[str, ...]]:
     """Return backends for the regions, with few switches, the quickest by prediction first.
 
-    Regions follow each other, so a switch is where the next one has another backend. Few long
-    regions are all that can pay: each cut parts what a library would fuse.
+    Regions follow each other, so a switch is where the next one has another backend. Only few long
+    regions can pay: each cut prevents fusion.
 
     ``seconds``: For each region its seconds by backend, without those that do not take it.
     ``passing``: By backend, the seconds it costs to hand over to or from it.
@@ -187,7 +187,7 @@ class Compositions:
         return cut_regions(self._run.bound, self._run.weights, _MOST_REGIONS)
 
     def exchange(self, name: str) -> None:
-        """Run every second region on another backend, then the others, and note what each takes.
+        """Run every second region on another backend, then the others, and note their times.
 
         So every region is timed on every backend inside of the running whole, with its real cuts.
         That takes two sessions per backend.
@@ -219,7 +219,7 @@ class Compositions:
     def compose(
         self, alone: Mapping[str, float], has_time: Callable[[], bool]
     ) -> Iterator[Candidate]:
-        """Open what the times of regions propose, and yield what runs.
+        """Open the compositions that the times of regions propose, and yield those that run.
 
         ``alone``: The seconds of each backend that runs the whole model.
         """
@@ -267,7 +267,7 @@ class Compositions:
 
     def _place_regions(self, assignment: _Assignment) -> Placement:
         base, last = self.base, self._run.bound.settings.fallback
-        # who runs everything is asked last, for what the others refuse
+        # the one that runs everything is asked last, for refused nodes
         names = sorted({*assignment, base}, key=lambda name: (name == last, name == base, name))
         nodes: dict[str, list[int]] = {name: [] for name in names}
         for region, name in zip(self.regions, assignment, strict=True):

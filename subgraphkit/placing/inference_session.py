@@ -46,8 +46,8 @@ class InferenceSession(ImprovingSession):
         source: A path, the bytes of a model, an ``onnx.ModelProto``, a loaded ``Model``, or a
             subgraph (on its own backend, if you name none). Or the folder of a bundle that
             ``export`` wrote, which is opened as compiled.
-        backend: Backends in order, such as ``"tensorrt,numpy"``; None for what
-            ``SUBGRAPH_BACKEND``, a context manager or a file says.
+        backend: Backends in order, such as ``"tensorrt,numpy"``; None for those of
+            ``SUBGRAPH_BACKEND``, a context manager or a file.
         shapes: Values of named dimensions and shapes of inputs; see ``bind``. A bundle has its
             own.
         options: Options by backend name.
@@ -55,8 +55,8 @@ class InferenceSession(ImprovingSession):
         trust: Whether to open a bundle that somebody else could have written; engines are run like
             programs.
         progress: The display of opening: a word of the setting ``progress``, such as ``"auto"``; a
-            function of events; or a ``Progress``, which also stops it. None for what
-            the setting says, which is nothing unless somebody sets it.
+            function of events; or a ``Progress``, which also stops it. None for the setting, which
+            is nothing by default.
         **settings: Other settings, such as ``strict=True``.
 
     Raises:
@@ -304,14 +304,14 @@ class SessionSpec:
     def get(self, *, root: str | os.PathLike[str] | None = None) -> InferenceSession:
         """Return the session of this process for this spec, which is opened when first asked for.
 
-        All who ask share it, from any thread. A forked child opens its own, and so does a caller
+        All callers share it, from any thread. A forked child opens its own, and so does a caller
         after it was closed.
 
         Args:
             root: As for ``open``, where it is opened.
 
         Raises:
-            SubgraphkitError: As ``open``; who asks next tries again.
+            SubgraphkitError: As ``open``; the next caller tries again.
         """
         session = _OPENED.get(self._key)
         if session is None or session._closed:  # noqa: SLF001 (of the same module)

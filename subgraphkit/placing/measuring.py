@@ -46,7 +46,7 @@ _STEPS_OF_RANGE: Final = 127
 
 
 def tolerances_of(bound: BoundModel, backends: Sequence[str]) -> ToleranceOf:
-    """Return what tells how far results may be off: as usual, or as one of the backends declares.
+    """Return the tolerances of results: the usual ones, or those that a backend declares.
 
     In a quantised model, the same number may round to the next step on any backend.
     """
@@ -143,7 +143,7 @@ class Candidate:
         return self.session.run(None, feeds, timeout_s=timeout_s)
 
     def own_part(self, name: str, feeds: Mapping[str, Any]) -> float:
-        """Return the part of a run that a backend takes, without what others run for it."""
+        """Return the part of a run that a backend takes, without others' work for it."""
         with self.session.profile(1, inside=False) as profile:
             self.run(feeds)
         homes = {one.id: one.backend for one in self.partitioning.subgraphs}
@@ -152,7 +152,7 @@ class Candidate:
         return own / (sum(taken.values()) or 1.0)
 
     def difference(self, results: Sequence[Any], expected: Sequence[Any]) -> str:
-        """Return in words what differs from a reference beyond the tolerance; empty if nothing."""
+        """Return the difference from a reference beyond the tolerance in words; empty if none."""
         allowed = tolerances_of(self.session.graph, self.partitioning.backends)
         found = first_difference(list(results), list(expected), allowed)
         return "" if found is None else found.text
@@ -202,22 +202,22 @@ class Candidate:
         return turns
 
     def between(self) -> float:
-        """Return the median of what a turn takes outside of subgraphs, by subgraph."""
+        """Return the median time of a turn outside of subgraphs, by subgraph."""
         return max(0.0, statistics.median(self._outside)) / max(1, len(self._steps))
 
     def close(self) -> None:
-        """Release what the operators hold; the times stay."""
+        """Release the operators; the times stay."""
         self.session.close()
 
 
 class TuningRun:
-    """A model and what its candidates share: arrays to run on, a reference, a budget of time.
+    """A model and the shared means of its candidates: arrays, a reference, a budget of time.
 
     Candidates that are opened are closed on leaving it, if they were not before.
 
     Attributes:
         options: The options of the backends that take part, by name.
-        weights: The nodes in order of running, with roughly what each costs; no constants.
+        weights: The nodes in order of running, with the rough cost of each; no constants.
         max_error: The relative L2 error that results may have in shorter floats.
         seconds: About how long all of it may take.
         timeout_s: How long the first run of a candidate may take.
@@ -268,7 +268,7 @@ class TuningRun:
         nodes: Mapping[str, Sequence[int]],
         precisions: Mapping[str, str] = MappingProxyType({}),
     ) -> Placement:
-        """Return a placement of nodes by backend; the last one takes what the others refuse.
+        """Return a placement of nodes by backend; the last one takes refused nodes.
 
         ``precisions``: The option ``precision`` of backends that are to compute in another one.
         """
@@ -303,7 +303,7 @@ class TuningRun:
         return None if self._is_out(one, why) else one
 
     def hear_majority(self, several: Sequence[Candidate], first: str) -> list[Candidate]:
-        """Take the results of most for right, and return who agrees with them.
+        """Take the results of most for right, and return the candidates that agree.
 
         ``first``: The label of the one that is taken to be right where as many disagree.
         """
@@ -343,7 +343,7 @@ class TuningRun:
         )
 
     def take_turns(self, several: Sequence[Candidate], at: int) -> None:
-        """Let candidates take a turn each, in another order every round; who fails is out."""
+        """Let candidates take a turn each, in another order every round; a failing one is out."""
         at %= max(1, len(several))  # so that nobody always comes after the same neighbour
         for one in (*several[at:], *several[:at]):
             self._progress.check()

@@ -52,7 +52,7 @@ _OF_THE_PLACE: Final = frozenset(
 
 
 class OpenCall(NamedTuple):
-    """The arguments that a session is opened with; ``digest``: what the model must have, if any."""
+    """The arguments that a session is opened with; ``digest``: the model's, if it must have one."""
 
     source: Any
     backend: Any
@@ -65,7 +65,7 @@ class OpenCall(NamedTuple):
     digest: str = ""
 
     def to_remember(self) -> "OpenCall":
-        """Return the call without what takes memory; CallerError (SGK114) if not of our words."""
+        """Return the call without large objects; CallerError (SGK114) if not of our words."""
         for word in filter(self.settings.__contains__, ARGUMENTS):
             raise foreign_argument(word)
         is_path = isinstance(self.source, str | os.PathLike)
@@ -76,7 +76,7 @@ class OpenCall(NamedTuple):
 
     def require_plain(self) -> "OpenCall":
         """Return the call if source and progress can be sent; else CallerError (SGK192)."""
-        if isinstance(self.source, type):  # all that is kept of what cannot be sent
+        if isinstance(self.source, type):  # all that is kept of objects that cannot be sent
             problem = f"its source is {self.source.__name__}, and other processes read files"
             raise no_spec(problem, OPEN_A_FILE)
         if isinstance(self.progress, type):
@@ -131,7 +131,7 @@ def digest_of(call: OpenCall) -> str | None:
 
 
 def carried_call(call: OpenCall, settings: ResolvedConfig) -> dict[str, Any]:
-    """Return what opens a call's session elsewhere; CallerError (SGK192) if not plain data."""
+    """Return the members of a spec for a call's session; CallerError (SGK192) if not plain data."""
     is_bundle, is_chosen = is_folder(call.source), settings.sources["backend"][0] == "call"
     carried = _settings(settings, call.settings, without={"fold"} if is_bundle else set())
     return {
@@ -181,7 +181,7 @@ def _settings(
         if name in _APART or name in without or layer == "default":
             continue
         if layer == "call" and name in _OF_THE_PLACE & told.keys():
-            found[name] = plain_json(told[name], name)  # "~" is the home of whoever opens
+            found[name] = plain_json(told[name], name)  # "~" is the home of the user who opens
         elif layer == "call" or name not in _OF_THE_PLACE:
             value = getattr(settings, name)
             found[name] = sorted(value) if isinstance(value, frozenset) else plain_value(value)

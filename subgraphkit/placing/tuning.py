@@ -84,11 +84,11 @@ class Tuning(Paged):
         return {"measured": self.measured, **json.loads(self.placement.to_json())}
 
     def page_title(self) -> str:
-        """Return what the page is about."""
+        """Return the title of the page."""
         return f"{self.model}: the fastest backend"
 
     def sections(self) -> Iterator[Section]:
-        """Go through the sections of a page: what runs where from now on, and why."""
+        """Go through the sections of a page: the new places of nodes, and the reasons."""
         return _sections(self.figures)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class Tuning(Paged):
 
 
 def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
-    """Go through the sections of a page: the answer, who took part, regions, and how."""
+    """Go through the sections of a page: the answer, the candidates, regions, and the method."""
     said = map(printable, (*_answer(figures), *figures["notes"]))
     yield Text("\n".join(said), "The answer")
     against = _reference(figures)
@@ -125,7 +125,7 @@ def _sections(figures: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _reference(figures: Mapping[str, Any]) -> str:
-    """Return the label of what all others are compared with."""
+    """Return the label of the candidate that all others are compared with."""
     return str(figures["present"] or figures["single"])
 
 
@@ -216,16 +216,15 @@ def tune(  # noqa: PLR0913 (keywords)
     keep: bool | None = None,
     progress: Progress | None = None,
 ) -> Tuning:
-    """Measure who runs a model best, and keep the result where ``auto`` finds it.
+    """Find the best backends for a model by measuring, and keep the result for ``auto``.
 
     Nothing is measured if the cache has a placement for these backends under the same
     circumstances: model, shapes, threads, options, ``max_error``, machine and versions. With the
     setting ``max_error`` above 0, shorter floats take part where the machine computes in them.
 
     Args:
-        model: The model, bound with the shapes it is to be measured with, or what ``bind`` makes
-            that of.
-        seconds: About how long it may take; None for what suits the model, 17 to 90.
+        model: The model, bound with the shapes to measure, or a source that ``bind`` takes.
+        seconds: About how long it may take; None for a time that suits the model, 17 to 90.
         backends: The backends that take part, as for ``partition``; None for all that ``auto``
             stands for. A placement of some does not take the place of one of all.
         feeds: Arrays by input name; None for random ones.

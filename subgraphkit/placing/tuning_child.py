@@ -68,7 +68,7 @@ def tune_in_child(bound: BoundModel, progress: Progress | None) -> Partitioning:
 
 
 class BackgroundTuning:
-    """Measures the model of a session in a child process, then gives the session what won.
+    """Measures the model of a session in a child process, then gives the session the winner.
 
     The session goes on as it is if anything fails.
 
@@ -122,7 +122,7 @@ class BackgroundTuning:
                 state = self._improve(self._measure_in_child(source, Path(folder)))
         except NoAnswer as gone:
             state = self._note_failure(f"its process ended with status {gone.code}")
-        except Exception as error:  # noqa: BLE001 (the session runs on, whatever it is)
+        except Exception as error:  # noqa: BLE001 (the session runs on in any case)
             state = self._note_failure(describe_exception(error))
         with self._lock:
             if self.state == "measuring":
@@ -135,7 +135,7 @@ class BackgroundTuning:
         return "failed"
 
     def _measure_in_child(self, source: Any, folder: Path) -> Placement:
-        """Let a child process measure and return what won."""
+        """Let a child process measure and return the winner."""
         if isinstance(source, Model):
             if source.path is None and source.taken_out:
                 raise RuntimeError("the model is in no file that another process could read")

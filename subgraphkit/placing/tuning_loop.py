@@ -50,7 +50,7 @@ _MEDIAN: Final = attrgetter("median")
 class TuningLoop:
     """Measures a model on backends, alone and composed.
 
-    ``seconds``: About how long it may take; None for what suits the model, 17 to 90.
+    ``seconds``: About how long it may take; None for a time that suits the model, 17 to 90.
     ``present``: The placement that ``auto`` has now, if there is one.
     ``precisions``: By backend, the shorter floats that it computes in on this machine.
 
@@ -170,7 +170,7 @@ class TuningLoop:
             self._lasting[_USUAL] = self._alone[_USUAL]
 
     def _open_present(self) -> None:
-        """Open what the model runs on now, if that is no backend alone that is open."""
+        """Open the present choice, if that is no backend alone that is open."""
         if (now := self._placed_now) is None:
             return
         names = [name for name, nodes in now.nodes.items() if nodes]
@@ -215,7 +215,7 @@ class TuningLoop:
                 self._drop(name, one, best.label, slower)
 
     def _drop(self, name: str, one: Candidate, best: str, slower: float) -> None:
-        """Leave one out that failed or is slow by itself, and not for what others run for it."""
+        """Leave one out that failed or is slow in its own work, not in others' work for it."""
         del self._alone[name]
         if not one.failed:
             text = f"{slower:.2g} times slower than {best} in {_FIRST_TURNS} turns of three"
@@ -246,7 +246,7 @@ class TuningLoop:
             self._best = self._duel([single, *self._short], "comparing precisions")
 
     def _compose(self) -> None:
-        """Run what the times of regions propose beside the best backend alone."""
+        """Run the compositions that the times of regions propose beside the best backend alone."""
         single, work = self._single, self._compositions
         if single is None or not work.handing:
             return
