@@ -78,7 +78,8 @@ def import_backend(subject: Subject) -> dict[str, Any]:
         try:
             backend: Any = subject.backend_class
         except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a plugin raises)
-            return {**facts, "error": f"{type(error).__name__}: {error}"}
+            where = "; is its folder in PYTHONPATH?" * isinstance(error, ModuleNotFoundError)
+            return {**facts, "error": f"{type(error).__name__}: {error}{where}"}
         facts["seconds"] = time.process_time() - started
     facts["printed"] = "".join(printed)
     facts["changed"] = _find_changes(before, _state_with_threads())
