@@ -162,7 +162,7 @@ def warn_of_differences(
     if differing:
         _logger.warning(
             "plan file %r was measured under other circumstances (%s differ); "
-            "subgraphkit tune measures anew",
+            "run 'subgraphkit tune' to measure it anew",
             str(path),
             ", ".join(differing),
         )

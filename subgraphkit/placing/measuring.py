@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
 from subgraphkit.backend.conformance import Conformance
-from subgraphkit.backend.differences import first_difference, relative_error
+from subgraphkit.backend.differences import compare_values, relative_error
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.tolerances import EXACT, Tolerance, ToleranceOf
 from subgraphkit.binding import BoundModel
@@ -154,8 +154,8 @@ class Candidate:
     def difference(self, results: Sequence[Any], expected: Sequence[Any]) -> str:
         """Return the difference from a reference beyond the tolerance in words; empty if none."""
         allowed = tolerances_of(self.session.graph, self.partitioning.backends)
-        found = first_difference(list(results), list(expected), allowed)
-        return "" if found is None else found.text
+        found = map(compare_values, self.session.graph.outputs, results, expected, repeat(allowed))
+        return next((one.text for many in found for one in many if not one.agrees), "")
 
     def nodes_of(self, name: str) -> frozenset[int]:
         """Return the nodes that a backend runs."""
