@@ -162,8 +162,8 @@ def _from_object(target: object, origin: str) -> BackendChoice:
     if not isinstance(name, str) or not callable(getattr(target, "properties", None)):
         raise messages.bad_selection(
             origin,
-            "expected a string, a (name, options) pair, a Backend class or instance, or a list of "
-            f"them, got {target!r}",
+            "expected a string, a (name, options) pair, a Backend class or instance that has a "
+            f"name, or a list of them, got {target!r}",
         )
     if BACKEND_NAME.fullmatch(name) is None or name in RESERVED_NAMES:
         raise messages.bad_selection(origin, f"{name!r} is not a backend name")
@@ -224,6 +224,8 @@ class _TextReader:
     def _guess(self) -> str:
         if ours := in_our_names(self.text):
             return f"; in place of ONNX Runtime's providers write {ours!r}"
+        if self.text.endswith(".json"):
+            return f"; did you mean {'@' + self.text!r}, a plan file?"
         found = self.text[self.position : self.position + 1]
         before = self.text[max(self.position - 1, 0) : self.position]
         if found and (found in _LIKELY_COMMAS or before.isspace()):

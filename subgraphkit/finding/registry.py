@@ -85,7 +85,7 @@ def register_backend(
     record, factory = _adopt(backend, name)
     taken = CATALOGUE.find(record.name)
     if taken and not replace:
-        problem = f"the name is taken by {taken[0].provider}; pass replace=True to take its place"
+        problem = f"the name is taken by {taken[0].provider.strip('()')}; replace=True takes it"
         raise messages.bad_registration(record.name, problem)
     _put_record(record, factory)
     return backend
