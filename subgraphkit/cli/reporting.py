@@ -32,7 +32,6 @@ _FLAGS: Final = (
     (r"a place in the node list, or give a predicate", "or #NUMBER"),
     (r"argument options=\{'(\w+)': \{'(\w+)': '([^']*)'\}\}", r"--option \1.\2=\3"),
     (r"argument backends?='([^']*)'", r"--backend \1"),
-    (r"InferenceSession\(\.\.\., shapes=\{\.\.\.\}\)", "--shape INPUT=N,N,..."),
     (r"shapes=\{[^}]*\} \((--symbol [^)]*)\)", r"\1"),
     (r"\bshapes (names|gives) ", r"--shape or --symbol \1 "),
     (r"\ba constraint names ", "--pin or --keep-off names "),

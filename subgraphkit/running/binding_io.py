@@ -14,7 +14,7 @@ from subgraphkit.errors import CallerError, InputError
 from subgraphkit.ir import BoundGraph
 from subgraphkit.running.devices import HOST, DeviceBuffer, Stay, is_on_device, to_host
 from subgraphkit.running.in_place import Shared, is_same_memory, overlap, overlaps, owner_of
-from subgraphkit.running.messages import unfit
+from subgraphkit.running.messages import no_output, unfit
 from subgraphkit.types import DataType, Shape, TensorType
 
 _Array = npt.NDArray[Any]
@@ -128,7 +128,7 @@ class IOBinding:
                 output is no tensor, or there is no such device (SGK145).
         """
         if name not in self._graph.outputs:
-            raise InputError("SGK143", f"the model has no output {name!r}")
+            raise no_output(name, self._graph.outputs)
         where = (device_type, device_id)
         target: Any = device_type
         if buffer_ptr is not None:

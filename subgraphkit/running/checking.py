@@ -109,7 +109,8 @@ def check_result(
     if may_stay and is_on_device(result):
         return
     if not isinstance(result, np.ndarray):
-        raise _wrong(subgraph, "run", f"a {type(result).__name__} for {name!r}", "an array")
+        got = f"a {type(result).__name__} for {name!r}"
+        raise _wrong(subgraph, "run", got, "an array; numpy.asarray makes one")
     if result.dtype != type_.dtype.numpy:
         raise _wrong(subgraph, "dtype", f"dtype {result.dtype} for {name!r}", type_.dtype.label)
     if type_.shape is not None and not fits(result.shape, type_.shape):

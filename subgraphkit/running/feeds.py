@@ -209,12 +209,12 @@ def _admit_tensor(name: str, type_: TensorType, value: Any) -> npt.NDArray[Any]:
     if type_.dtype is not DataType.UNDEFINED:
         array = _fit_dtype(name, type_, array)
     if type_.shape is not None and not fits(array.shape, type_.shape):
+        fixed = "This size is fixed: in the model file, or by the shapes it was opened for."
         raise InputError(
             "SGK140",
             f"input {name!r} has shape {array.shape}; the model needs "
             f"{_shape_text(type_.shape)}{_difference(array.shape, type_.shape)}",
-            hint="Bind the model for this shape, InferenceSession(..., shapes={...}), if its "
-            "dimension is symbolic.",
+            hint=fixed if array.ndim == len(type_.shape) else "x[None] adds an axis in front.",
             input=name,
         )
     return array

@@ -132,7 +132,7 @@ def explain_attribute(owner: object, name: str) -> NoReturn:
     """Raise AttributeError, and say what to use if ONNX Runtime's class has the attribute."""
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"
     if name in METHODS:
-        text += f", which ONNX Runtime's has; so has the InferenceSession of {_DOOR}"
+        text += f", which is ONNX Runtime's; {_DOOR} has an InferenceSession with it"
     raise AttributeError(text, name=name, obj=owner)
 
 
@@ -145,6 +145,6 @@ def foreign_argument(word: str) -> CallerError:
     return CallerError(
         "SGK114",
         f"InferenceSession has no argument {word!r}, which is ONNX Runtime's",
-        hint="Choose backends with backend=..., and give options={'BACKEND': {...}}. A "
-        f"program that is to stay as it is\nimports {_DOOR} in place of onnxruntime.",
+        hint="Use backend=..., options={'BACKEND': {...}} and settings such as threads=2. Or keep "
+        f"your program,\nand import {_DOOR} in place of onnxruntime.",
     )

@@ -328,5 +328,5 @@ class Profile(Paged):
 
 def _first_rows(table: Table, most: int) -> Table:
     more = len(table.rows) - most
-    caption = f"{table.caption} {more} rows more." if more > 0 else table.caption
+    caption = f"{table.caption} {count_of(more, 'more row')}." if more > 0 else table.caption
     return replace(table, rows=table.rows[:most], caption=caption.strip()).scale_units()
