@@ -36,10 +36,7 @@ _FLAGS: Final = (
     (r"\bshapes (names|gives) ", r"--shape or --symbol \1 "),
     (r"\ba constraint names ", "--pin or --keep-off names "),
     (r"Leave out pin and keep_off\.", "Leave out --pin and --keep-off."),
-    (
-        r"limits=\{'(\w+)': (\d+)\}( in Python,\s*or SUBGRAPH_LIMITS=\w+=\d+)?",
-        r"SUBGRAPH_LIMITS=\1=\2",
-    ),
+    (r"limits=\{'(\w+)': (\d+)\}( in Python,\s*or SUBGRAPH_[\w=]+)?", r"SUBGRAPH_LIMITS=\1=\2"),
     (r"options=\{'BACKEND': \{\.\.\.\}\}", "--option BACKEND.KEY=VALUE"),
 )
 _SETTING: Final = re.compile(r"""\b([a-z_]+)=(?:"([^"]*)"|'([^']*)'|(True|False)\b)""")
