@@ -67,7 +67,7 @@ class Sums:
 
     def add(self, expected: npt.NDArray[Any], got: npt.NDArray[Any]) -> None:
         """Add the elements of one batch."""
-        if expected.shape != got.shape:  # what was found decides how many there are
+        if expected.shape != got.shape:  # its size may depend on values
             self.max_abs = math.inf
             self.elements += expected.size
             self.wrong += expected.size
@@ -131,8 +131,8 @@ class LayerAccuracy:
         op_type: Its operator.
         output: The output that is furthest off.
         born: The relative power of the error of that output, less that of the input furthest off.
-            It is what rounding adds here, or cancelling brings out. Infinity where elements are
-            finite only in the original; nodes behind do not count these.
+            It is the share of rounding here, or of errors that cancelling brings out. Infinity
+            where elements are finite only in the original; nodes behind do not count these.
         snr_db: Ratio of signal to noise of that output, in dB.
         input_snr_db: The same of the input furthest off; infinity if all are exact.
     """
@@ -145,7 +145,7 @@ class LayerAccuracy:
     input_snr_db: float
 
     def to_text(self) -> str:
-        """Return what happens in the node, for people."""
+        """Return the event in the node, for people."""
         if math.isinf(self.born):
             return "what is finite is not any more"
         if math.isinf(self.input_snr_db):

@@ -167,7 +167,7 @@ def _least_error(histogram: Histogram) -> float:
 def _percentile(histogram: Histogram, percentile: float) -> float:
     """Return the upper edge of the bin in which the percentile lies; zeros count as elements."""
     wanted = math.ceil(histogram.samples * percentile / 100) - histogram.zeros
-    if wanted <= 0:  # nearly all is 0: the rest is what there is to represent
+    if wanted <= 0:  # nearly all is 0: the scale is for the rest
         wanted = math.ceil(int(histogram.counts.sum()) * percentile / 100)
     place = int(np.searchsorted(np.cumsum(histogram.counts), wanted))
     return (place + 1) * histogram.width

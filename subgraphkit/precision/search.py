@@ -79,7 +79,7 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
 
     Args:
         source: The model, as for ``rewrite``.
-        precision: What is asked for; what its ``keep`` names stays in any case.
+        precision: The precision asked for; nodes in its ``keep`` stay in any case.
         batches: Arrays by input name; they are gone through once per trial.
         max_error: Largest absolute error allowed.
         min_snr: Smallest ratio of signal to noise allowed, in dB.
@@ -137,7 +137,7 @@ def precision_search(  # noqa: PLR0913 (a bound of either kind)
 def fewest(most: int, holds: Callable[[int], bool]) -> int | None:
     """Return the fewest first ones of a ranking with which something holds; None if it never does.
 
-    1, 2, 4 and so on are tried, then what bisection comes to.
+    It tries 1, 2, 4 and so on, then bisects.
     """
     low, high = 0, min(1, most)
     while not (high and holds(high)):
@@ -172,7 +172,7 @@ def _rank_nodes(
 
 
 def _describe_kept(bound: BoundGraph, layers: Iterable[LayerAccuracy], value: str) -> str:
-    """Say which node makes a value, and what happened in it before it was kept."""
+    """Return the node that makes a value, and its error before it was kept."""
     table, node = bound.table, bound.producers.get(value)
     if node is None:
         return value
