@@ -96,7 +96,7 @@ class Child:
     def __init__(
         self, variables: Mapping[str, str] | None = None, inherited: Sequence[int] = ()
     ) -> None:
-        theirs, self._lifeline = os.pipe()  # whose closing ends the child, whatever it is doing
+        theirs, self._lifeline = os.pipe()  # whose closing ends the child at any time
         try:
             with KeptEnd(_MOST_PRINTED) as self._printed:
                 self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
@@ -202,7 +202,7 @@ class Child:
             if line is None:
                 look()
                 line = "" if gone else None
-                gone = self._process.poll() is not None  # what it started may hold the pipe open
+                gone = self._process.poll() is not None  # its own processes may hold the pipe open
             if line is None and time.monotonic() >= end:
                 self.kill()
                 raise NoAnswer(None, self.printed())
@@ -231,7 +231,7 @@ class Child:
             raise NoAnswer(code, self.printed())
 
     def printed(self, most: int = _MOST_SHOWN) -> str:
-        """Return the end of what the child wrote to standard error, in at most so many bytes."""
+        """Return the end of the child's standard error, in at most so many bytes."""
         return self._printed.text(most).strip()
 
     def stop(self, patience: float = 0.0) -> int:
