@@ -231,7 +231,7 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
 
 
 def label_of(node: onnx.NodeProto) -> str:
-    """Return what a report calls a node."""
+    """Return the name of a node in reports."""
     return node.name or next((value for value in node.output if value), "")
 
 

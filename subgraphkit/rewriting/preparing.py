@@ -218,7 +218,7 @@ def convert_opset(skeleton: onnx.ModelProto, version: int) -> tuple[onnx.ModelPr
     )
     try:
         infer(load(converted), {}, {})
-    except Exception as error:  # noqa: BLE001 (what the converter made is not valid; it is told)
+    except Exception as error:  # noqa: BLE001 (the converter's result is not valid; it is told)
         return skeleton, " ".join(str(error).split())
     if _edge(converted) != _edge(skeleton):
         return skeleton, "the converter changed inputs or outputs"

@@ -97,7 +97,7 @@ def _unfit_matrix(node: onnx.NodeProto, draft: Draft) -> tuple[str, str] | None:
     rows = draft.shape(node.input[0])
     if attribute(node, "transA", 0):
         rows = tuple(reversed(rows or ()))
-    # one row: every weight is read for one product, so reading them is what takes the time
+    # one row: every weight is read for one product, so reading takes the time
     is_one = rows and all(dim == 1 for dim in rows[:-1])
     return ("small", "a vector times a matrix") if is_one else None
 
@@ -264,7 +264,7 @@ class _Quantizing:
     _done: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def value(self, value: str) -> str:
-        """Quantize a computed value; return what to read in its place."""
+        """Quantize a computed value; return the value to read in its place."""
         if (value, -1) not in self._done:
             draft = self.draft
             dtype, most = QUANTIZED[self.kind]
@@ -283,7 +283,7 @@ class _Quantizing:
         return self.draft.store(f"{value}_scale", scale, ""), self.draft.store(point, zero, "")
 
     def weight(self, value: str, axis: int) -> str:
-        """Quantize a weight; return what to read in its place."""
+        """Quantize a weight; return the value to read in its place."""
         if (value, axis) not in self._done:
             draft = self.draft
             array, scale = quantized_weight(draft.array(value), axis, self.kind)
@@ -311,7 +311,7 @@ class _Quantizing:
         return long
 
     def arrange(self) -> list[onnx.NodeProto]:
-        """Return all nodes, each pair behind what makes its value."""
+        """Return all nodes, each pair behind the producer of its value."""
         behind = dict(self._behind)
         nodes = behind.pop("", [])  # weights come first
         made = {value for node in self.draft.nodes for value in node.output}

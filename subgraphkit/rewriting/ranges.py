@@ -91,7 +91,7 @@ class Ranges:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Ranges":
-        """Read what ``save`` stored, or a calibration cache that TensorRT wrote.
+        """Read a file of ``save``, or a calibration cache of TensorRT.
 
         Thresholds of a cache are per value, so weights are still measured channel by channel. Its
         model is not known.

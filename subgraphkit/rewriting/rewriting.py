@@ -36,7 +36,7 @@ _INDIFFERENT: Final = FREE | {"Cast"}
 def _lower(draft: Draft, judge: Judge, account: Rewriting) -> Rewriting:
     """Let nodes compute in a short float, in place.
 
-    Inputs and outputs of the model, and what bodies read, keep names and types. A value is cast
+    Inputs and outputs of the model, and inputs of bodies, keep names and types. A value is cast
     once to each type, a constant converted once.
     """
     verdicts = [judge.judge(node) for node in draft.nodes]

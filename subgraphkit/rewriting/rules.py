@@ -135,7 +135,7 @@ class Judge:
         self._variances = set(variance_nodes(self.draft) if halves else ())
 
     def judge(self, node: onnx.NodeProto) -> Verdict:
-        """Say what becomes of a node."""
+        """Decide on a node."""
         draft = self.draft
         if node.op_type in FREE or not any(map(draft.is_float, (*node.input, *node.output))):
             return Verdict()

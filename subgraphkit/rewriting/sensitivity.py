@@ -64,7 +64,7 @@ def variance_nodes(draft: Draft) -> Iterator[int]:
             continue
         yield from (id(square), id(node))
         reached = {node.output[0]}
-        for later in draft.nodes:  # what follows, up to the root
+        for later in draft.nodes:  # later nodes, up to the root
             if later.op_type in {"Add", "Sqrt"} and reached & set(later.input):
                 yield id(later)
                 if later.op_type == "Add":
@@ -97,12 +97,12 @@ _SIZING: Final = {"Range": (0, 1, 2), "Resize": (2,), "Upsample": (1,)}
 
 
 def rounded_nodes(draft: Draft) -> Iterator[int]:
-    """Find the nodes that lead to a rounding or a size, up to what sums or looks up."""
+    """Find the nodes that lead to a rounding or a size, up to sums and look-ups."""
     return _leading(draft, _is_rounding, _sizes)
 
 
 def angle_nodes(draft: Draft) -> Iterator[int]:
-    """Find sines and the like and the nodes that lead to them, up to what sums or looks up."""
+    """Find sines and the like and the nodes that lead to them, up to sums and look-ups."""
     return _leading(draft, lambda node, _: not node.domain and node.op_type in _ANGLES)
 
 
