@@ -201,7 +201,7 @@ class Answering(ABC):
             self._pulse = None  # an error would keep the run's objects alive
 
     def stats(self) -> RunStats:
-        """Return what runs did since the first call, which begins to count; until then it is free.
+        """Return the counts of runs since the first call, which begins to count.
 
         The first call waits for the runs that are under way.
         """
@@ -251,7 +251,7 @@ class Answering(ABC):
                 is no number of seconds (SGK142).
             SubgraphkitError: As for ``run``.
         """
-        import asyncio  # noqa: PLC0415 (who awaits has it; to others it costs more than a session)
+        import asyncio  # noqa: PLC0415 (others pay more for it than for a session)
 
         check_seconds("timeout", timeout)
         check_count("max_waiting", max_waiting)

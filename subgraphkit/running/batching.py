@@ -146,7 +146,7 @@ class Batcher:
             RunTimeoutError: It took longer than it may (SGK138).
             SubgraphkitError: As for ``Session.run``; or the batcher is closed (SGK144).
         """
-        from asyncio import wrap_future  # noqa: PLC0415 (who awaits has it)
+        from asyncio import wrap_future  # noqa: PLC0415 (awaiting code has it)
 
         check_seconds("timeout", timeout)
         future = self.submit(input_feed, output_names, timeout_s=timeout)

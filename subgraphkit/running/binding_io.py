@@ -208,7 +208,7 @@ class IOBinding:
         return dict(self._inputs)
 
     def buffers(self) -> list[Any]:
-        """Return, per output of the model, what to write into, ``Stay``, or None.
+        """Return, per output of the model, a buffer to write into, ``Stay``, or None.
 
         Host buffers are left out if only the run tells their shape, or if they share part of an
         input's memory. Results are copied into these at the end. A buffer that is the array of an
@@ -225,7 +225,7 @@ class IOBinding:
         return self._buffers
 
     def accept(self, results: Sequence[Any]) -> None:
-        """Take the results of a run; what an operator did not write in place is copied.
+        """Take the results of a run; those that operators did not write in place are copied.
 
         Raises:
             InputError: A buffer has another dtype or shape than the result (SGK140, SGK141), or an

@@ -59,7 +59,7 @@ def look_for_nan(
 
 
 class Apart:
-    """Checks that what an operator returns is its own: no input, no output twice, no result kept.
+    """Checks that results of an operator are its own: no input, no output twice, no result kept.
 
     Thread-safety: safe; it may miss that two runs at the same time share memory.
     """

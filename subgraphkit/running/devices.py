@@ -55,7 +55,7 @@ class DeviceBuffer:
     def at(
         cls, address: int, shape: Sequence[int], dtype: npt.DTypeLike, device: int
     ) -> "DeviceBuffer":
-        """Describe elements in row-major order; what CUDA's default stream writes is waited for."""
+        """Describe elements in row-major order; readers wait for CUDA's default stream."""
         kind = np.dtype(dtype)
         memory = {"version": 3, "data": (int(address), False), "stream": _DEFAULT_STREAM}
         elements = {"shape": tuple(map(int, shape)), "typestr": kind.str, "strides": None}

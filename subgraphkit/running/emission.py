@@ -235,7 +235,7 @@ def _write_step(writer: _Writer, plan: Plan, index: int, step: Step, options: "_
 
 def _arguments(writer: _Writer, plan: Plan, step: Step, options: "_Options") -> list[str]:
     inputs = step.subgraph.inputs
-    # Only a caller who binds outputs can have one left where this step does not read it.
+    # Only a binding can leave an output where this step does not read it.
     fetched = read_elsewhere(plan, step) if options.buffered else frozenset()
     guarded: Collection[str] = ()
     if not step.operator.traits.minds_memory:

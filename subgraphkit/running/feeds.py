@@ -68,7 +68,7 @@ def places_of(names: Sequence[str], outputs: Mapping[str, int]) -> list[int]:
 
 
 def model_in_words(kind: str, graph: BoundGraph, summary: str, state: str) -> str:
-    """Return a session in three lines: the model and who runs it, its inputs, its outputs.
+    """Return a session in three lines: the model and its backends, its inputs, its outputs.
 
     ``state``: A word to add, such as "closed", or nothing.
     """
@@ -117,7 +117,7 @@ def admit_input(graph: BoundGraph, name: str, *, on_device: bool = False) -> Adm
     model's dtype; objects that speak ``__array__`` or DLPack are taken over. A dtype is never cast.
     The returned function raises InputError (SGK140, SGK141, SGK145).
 
-    ``on_device``: Whether all who read it take arrays on their device; these pass unseen.
+    ``on_device``: Whether all its readers take arrays on their device; these pass unchecked.
     """
     admit = partial(_admit, name, graph.types.get(name))
     return partial(_admit_remote, admit) if on_device else admit

@@ -2,7 +2,7 @@
 
 A forked child has the memory of its parent and one thread of it. Locks that other threads held stay
 locked there, and libraries wait for threads that are not there. The child decides once, before its
-first line of code, what may go on. That costs a run nothing.
+first line of code, which sessions may go on. That costs a run nothing.
 """
 
 import os
@@ -171,7 +171,7 @@ class Forkable(_Threaded, Protocol):
 _FOLLOWED: "Final[weakref.WeakKeyDictionary[Forkable, Gate]]" = weakref.WeakKeyDictionary()
 _THREADED: "Final[weakref.WeakSet[_Threaded]]" = weakref.WeakSet()
 _KEPT: Final[list[Forkable]] = []
-"""Sessions of the parent: what frees them in the child would wait for their threads as well."""
+"""Sessions of the parent: freeing them in the child would wait for their threads as well."""
 
 
 _AT_WORK: Final[set[str]] = set()

@@ -37,7 +37,7 @@ def check_seconds(name: str, value: object, *, may_be_none: bool = True) -> None
 
 
 def unfit(message: str, hint: str = "", **context: Any) -> InputError:
-    """Word that what was given for an input or an output is of no kind that is taken (SGK145)."""
+    """Word that an object given for an input or an output is of a wrong kind (SGK145)."""
     return InputError("SGK145", message, hint=hint, **context)
 
 
@@ -129,7 +129,7 @@ METHODS: Final = frozenset(
 
 
 def explain_attribute(owner: object, name: str) -> NoReturn:
-    """Raise AttributeError, and say what to use if ONNX Runtime's class has the attribute."""
+    """Raise AttributeError, with a replacement if ONNX Runtime's class has the attribute."""
     text = f"{type(owner).__name__!r} object has no attribute {name!r}"
     if name in METHODS:
         text += f", which is ONNX Runtime's; {_DOOR} has an InferenceSession with it"
@@ -141,7 +141,7 @@ ARGUMENTS: Final = ("providers", "provider_options", "sess_options")
 
 
 def foreign_argument(word: str) -> CallerError:
-    """Word that an argument is one that only ONNX Runtime has, and what to use (SGK114)."""
+    """Word that only ONNX Runtime has an argument, with a replacement (SGK114)."""
     return CallerError(
         "SGK114",
         f"InferenceSession has no argument {word!r}, which is ONNX Runtime's",

@@ -97,7 +97,7 @@ _Key = tuple[str, str, str, tuple[int, ...]]
 
 
 class _Sums:
-    """Seconds and calls over all runs, by what rows are made of."""
+    """Seconds and calls over all runs, by the keys of rows."""
 
     def __init__(self, runs: int, wall: float) -> None:
         self._runs, self._wall = runs, wall

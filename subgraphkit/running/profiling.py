@@ -67,7 +67,7 @@ class Recorder:
 
     @hookimpl
     def subgraphkit_step(self, event: StepEvent) -> None:
-        """Keep the step, with what its operator recorded on this thread."""
+        """Keep the step, with its operator's records on this thread."""
         inner = self._inner.pop((event.thread, event.subgraph), [])
         if (steps := self._begun.get(event.run)) is not None:
             steps.append(StepTimes(event, inner, time.perf_counter()))
@@ -202,8 +202,8 @@ class Profile(Paged):
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Run until enough runs are measured, in turns with runs that are not.
 
-        So it is known what measuring costs. Runs that wake the threads up go before each turn and
-        do not count.
+        So the cost of measuring is known. Runs that wake the threads up go before each turn and do
+        not count.
 
         Args:
             feeds: Arrays by input name.
@@ -250,7 +250,7 @@ class Profile(Paged):
         return {row.subgraph: row.seconds for row in self.rows if row.kind == "subgraph"}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as what JSON can hold."""
+        """Return all of it in plain values for JSON."""
         walls = self.walls
         return {
             "model": self.model,
@@ -289,7 +289,7 @@ class Profile(Paged):
         Path(path).write_text(json.dumps(found), encoding="utf-8")
 
     def page_title(self) -> str:
-        """Return what the page is about."""
+        """Return the title of the page."""
         return f"{self.model}: {self._summary()}"
 
     def sections(self) -> Iterator[Section]:

@@ -112,7 +112,7 @@ class Session(Answering):
             output_names: Names of the outputs wanted, in that order; None or empty for all. For
                 values inside of the model another session is opened, on first use.
             input_feed: Arrays by input name.
-            run_options: How long the run may take, and what ends it from another thread.
+            run_options: How long the run may take, and the means to end it from another thread.
             timeout_s: Seconds that it may take, even if ``run_options`` differs. The setting of
                 that name is about compiling, and holds for no run.
 
@@ -322,14 +322,14 @@ class Session(Answering):
             self._closed, self._execute = True, run_forked
 
     def __reduce__(self) -> Any:
-        """Refuse to be pickled or copied: nothing says what the plan was made of (SGK192)."""
+        """Refuse to be pickled or copied: the sources of the plan are not known (SGK192)."""
         raise no_spec("it was made of a plan", OPEN_A_FILE)
 
     def _repr_html_(self) -> str:
         return self.partitioning._repr_html_()
 
     def __repr__(self) -> str:
-        """Render in three lines: the model and who runs it, inputs, outputs."""
+        """Render in three lines: the model and its backends, inputs, outputs."""
         state = "closed" if self._closed else ""
         return model_in_words(type(self).__name__, self.graph, self.partitioning.summary, state)
 

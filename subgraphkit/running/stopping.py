@@ -130,7 +130,7 @@ class Stoppable:
         return _UnderWay(self._here, options, None if is_for_ever else seconds)
 
     def run_of(self, operator: SubgraphOperator) -> _Run:
-        """Return what runs an operator unless the run is to end, and ends it where it can."""
+        """Return a function that runs an operator unless the run ends, and stops it if it can."""
         here, run = self._here, operator.run_stoppable
 
         def run_stoppable(inputs: Sequence[Any], outputs: Any = None) -> Sequence[Any]:
@@ -176,7 +176,7 @@ class Variants:
     Attributes:
         plain: That of a run that takes no buffers and ends when it is done.
 
-    Thread-safety: safe, while the plan, its weights and who listens stay.
+    Thread-safety: safe, while the plan, its weights and its listeners stay.
     """
 
     def __init__(

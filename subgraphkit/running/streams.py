@@ -126,7 +126,7 @@ async def astream_runs(
         while (first := await under_way.get()) is not beginning:
             yield await first
             room.release()
-        await beginning  # raises what the items did
+        await beginning  # raises the error of the items
     finally:
         options.cancel()
         pool.shutdown(wait=False)

@@ -1,4 +1,4 @@
-"""Sessions that hand out inner values besides outputs, for those who look into a model."""
+"""Sessions that return inner values besides outputs, to look into a model."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -66,6 +66,6 @@ class InnerValues:
 
 def tapped_session(bound: BoundModel, values: Sequence[str]) -> Session:
     """Make a session whose outputs are the values named, and nothing else."""
-    # The session that is looked into has said what there is to say.
+    # The original session has reported already.
     settings = replace(bound.settings, on_fallback="ok", require={})
     return Session(replace(bound, settings=settings).with_outputs(values))

@@ -95,7 +95,7 @@ class Turns:
         self._pool.shutdown(wait=wait)
 
     def _call(self) -> None:
-        """Call a thread if one may begin what waits, or nobody would look whether it may."""
+        """Call a thread if one may begin a waiting turn, or nobody would look whether it may."""
         coming = self._called + self._coming
         expected, room = len(self._begun) + coming, self._room(time.monotonic())
         if len(self._waiting) > coming and (expected < room or not (coming or self._idle)):
@@ -107,7 +107,7 @@ class Turns:
                 self._coming += 1
 
     def _work(self) -> None:
-        """Do what waits, one after the other: another thread would have to wake up for each."""
+        """Do waiting turns one after the other: another thread would have to wake up for each."""
         while (turn := self._begin()) is not None:
             while turn is not None:
                 turn = self._do(turn)

@@ -25,7 +25,7 @@ _LARGEST_THAT_DECIDES: Final = 4096
 
 
 _Touched = tuple[Step, Step, tuple[str, ...]]
-"""A step, what became of it, and the names of the weights that it was handed."""
+"""A step, its outcome, and the names of the weights that it got."""
 
 
 class Weights:
@@ -44,7 +44,7 @@ class Weights:
         self.versions: dict[str, int] = {}
 
     def output_makers(self) -> dict[str, Callable[[], _Array]]:
-        """Return, for every constant, what makes a fresh copy of its data."""
+        """Return, for every constant, a function that makes a fresh copy of its data."""
         constant = [name for name in self._graph.outputs if name in self.current]
         return {name: partial(_copy, self.current[name]) for name in constant}
 
@@ -190,9 +190,9 @@ def _copy(stored: Initializer) -> _Array:
 def _hand_out(
     plan: Plan, renewed: Mapping[str, Initializer], touched: list[_Touched]
 ) -> tuple[Plan, dict[str, str]]:
-    """Hand out new weights to who lacks them; WeightUpdateError (SGK133) if one cannot take them.
+    """Give new weights to steps without them; WeightUpdateError (SGK133) if one cannot take them.
 
-    Return the plan with recompiled operators in place, and what happened by subgraph id.
+    Return the plan with recompiled operators in place, and the outcomes by subgraph id.
     """
     outcome: dict[str, str] = {}
     steps = list(plan.steps)
