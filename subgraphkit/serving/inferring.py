@@ -20,7 +20,8 @@ _QUICK_BYTES: Final = 64 << 10
 _TURNS: Final = ThreadPoolExecutor(1, "subgraphkit bodies")
 """Unpacks bodies, and reads and writes large JSON, one at a time: all of it takes long."""
 _PAUSE_SECONDS: Final = 0.0001
-"""Between pieces of JSON, for who waits for the interpreter; a piece takes about as long."""
+"""Between pieces of JSON, for threads that wait for the interpreter; a piece takes about as
+long."""
 
 _MICROSECONDS: Final = 1_000_000
 _Made = TypeVar("_Made")
@@ -95,7 +96,7 @@ async def _beside(size: int, work: Callable[[], _Made], text: int = 0) -> _Made:
 
 
 def _seconds(asked: oip.InferenceRequest) -> float | None:
-    """Return what a request says of its time, which is in microseconds, 0 for nothing."""
+    """Return the time limit of a request, which is in microseconds, 0 for none."""
     given = asked.parameters.get("timeout", 0)
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         refuse(400, f"the timeout is {given!r}; expected a number of microseconds")

@@ -14,7 +14,7 @@ _SECONDS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
 
 
 class Metrics:
-    """Requests by model and status, errors by code, and what sessions say of themselves.
+    """Requests by model and status, errors by code, and the counts of sessions.
 
     An extension, if registered before sessions are opened; then it knows the time of regions.
 

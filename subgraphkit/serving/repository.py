@@ -36,7 +36,7 @@ def index(models: Models) -> list[dict[str, str]]:
 
 
 def _places(folder: Path) -> dict[str, Path]:
-    """Return the models of a folder by name; what a link points at elsewhere is none of them."""
+    """Return the models of a folder by name, without targets of links elsewhere."""
     inside = folder.resolve()
     return {
         one.stem if one.suffix in _ENDINGS else one.name: one

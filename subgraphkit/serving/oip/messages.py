@@ -47,7 +47,7 @@ def decode_request(
 ) -> InferenceRequest:
     """Read a request.
 
-    ``body``: Bytes, or what lends its memory as bytes.
+    ``body``: Bytes, or an object that lends its memory as bytes.
     ``header_length``: What the header ``HEADER`` says; None where it is missing.
     ``pause``: Called between pieces of JSON, for others to run meanwhile.
 

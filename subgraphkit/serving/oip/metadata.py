@@ -21,7 +21,7 @@ _OF_ONNX: Final = {f"tensor({onnx})": name for name, (onnx, _) in DATATYPES.item
 
 
 def server_metadata() -> dict[str, Any]:
-    """Return what ``GET /v2`` answers."""
+    """Return the answer to ``GET /v2``."""
     extensions = ["binary_tensor_data", "model_configuration", "statistics", "model_repository"]
     return {"name": "subgraphkit", "version": sk.__version__, "extensions": extensions}
 
@@ -45,7 +45,7 @@ def model_configuration(session: sk.Session, name: str) -> dict[str, Any]:
 
 
 def model_statistics(session: sk.Session, name: str, version: str) -> dict[str, Any]:
-    """Return what ``GET /v2/models/NAME/stats`` answers: runs of the session, and their time."""
+    """Return the answer to ``GET /v2/models/NAME/stats``: runs of the session, and their time."""
     stats = session.stats()
     success = {"count": stats.runs, "ns": round(stats.seconds * 1e9)}
     failed = {"count": sum(stats.errors.values()), "ns": 0}
@@ -90,12 +90,12 @@ def _describe_value(one: Any, what: str) -> dict[str, Any]:
 
 
 def probe(url: str, model: str, version: str | None = None, *, timeout_s: float = 10.0) -> str:
-    """Ask a server for one inference, and return what is wrong, or nothing.
+    """Ask a server for one inference, and return the fault, or nothing.
 
     A server may call a model ready whose process is gone: Triton does. The request has zeros and
     empty texts, with 1 for open sizes. A model that refuses these has answered, too.
 
-    ``version``: Which version of it; None for what the server chooses.
+    ``version``: Which version of it; None for the server's choice.
     ``timeout_s``: How long the server may be silent, in seconds.
     """
     if not url.startswith(("http://", "https://")):

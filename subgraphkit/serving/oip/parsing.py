@@ -17,7 +17,7 @@ HEADER: Final = "Inference-Header-Content-Length"
 """The HTTP header that says how many bytes of JSON come before binary data."""
 
 _FOREIGN: Final = {"classification", "priority", "sequence_id", "shared_memory_region"}
-"""Parameters that change what an answer means, or when it comes."""
+"""Parameters that change the meaning of an answer, or its time."""
 
 _NO_NUMBERS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|NaN|Infinity')
 _AS_NUMBERS: Final = {b"NaN": b"0e99999999", b"Infinity": b"1e99999999"}
@@ -89,7 +89,7 @@ def split_body(
 
 
 def name_tensors(listed: Sequence[_Named], key: str) -> Iterator[tuple[_Named, str]]:
-    """Go through descriptions of tensors, with what errors call them."""
+    """Go through descriptions of tensors, with their names in errors."""
     seen = set()
     for place, one in enumerate(listed):
         if one.name in seen:
@@ -99,7 +99,7 @@ def name_tensors(listed: Sequence[_Named], key: str) -> Iterator[tuple[_Named, s
 
 
 def parameters(given: Parameters, where: str) -> Mapping[str, str | int | float | bool]:
-    """Return the parameters of a request or a tensor; a 0 is what some clients write for none."""
+    """Return the parameters of a request or a tensor; some clients write 0 for none."""
     found = given or {}
     if foreign := {name for name in _FOREIGN & found.keys() if found[name]}:
         refuse(f"{where} asks for {min(foreign)}, which is not supported")

@@ -67,7 +67,7 @@ def _strings(data: memoryview, count: int, where: str) -> Iterator[str]:
 
 
 def objects(values: Iterable[Any], shape: tuple[int, ...]) -> _Array:
-    """Return an array of what NumPy would look into."""
+    """Return an array of objects into which NumPy would look."""
     elements = list(values)
     array = np.empty(len(elements), object)
     array[:] = elements

@@ -1,4 +1,4 @@
-"""The ``config.pbtxt`` of a model: its tensors in Triton's words, and what Triton cannot hold."""
+"""The ``config.pbtxt`` of a model, in Triton's words; and models that Triton cannot hold."""
 
 from typing import Any, Final
 

@@ -36,7 +36,7 @@ class TritonPythonModel:
         self._model = ServedModel(Path(__file__).with_name("spec.json"), backend_utils)
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answer what Triton has gathered."""
+        """Answer the requests that Triton has gathered."""
         return self._model.execute(requests)
 
     def finalize(self) -> None:
