@@ -93,7 +93,7 @@ def write_whole(
     Thread-safety: any number of threads and processes may write the same file; one of them wins.
     """
     is_written = False
-    while not is_written:  # who came between a new file and its claim has taken it for left over
+    while not is_written:  # a process between a new file and its claim has taken it for left over
         part = path.with_name(f".subgraphkit-{os.urandom(8).hex()}.part")
         with gone_at_the_end(part):
             try:
@@ -125,7 +125,7 @@ def _write_by_way_of(
 def claim_path(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Lock a file or a folder itself, which tells other processes that somebody is at work on it.
 
-    The system frees the lock when the process ends, however it ends: what nobody claims is left
+    The system frees the lock when the process ends in any way: files that nobody claims are left
     over. Where there are no such locks, nothing is known to be left over.
     """
     descriptor, held = -1, False
@@ -168,7 +168,7 @@ def gone_at_the_end(path: Path) -> Iterator[None]:
 @atexit.register
 def _remove_unfinished() -> None:
     for path, process in list(_UNFINISHED.items()):
-        if process == os.getpid():  # not what a process has that this one was forked from
+        if process == os.getpid():  # not one of the process that this one was forked from
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
 

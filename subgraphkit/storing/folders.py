@@ -112,6 +112,6 @@ def ownership_problem(
 
 
 def require_owner(path: Path, status: os.stat_result) -> None:
-    """Refuse what somebody else could have written (CacheError, SGK150)."""
+    """Refuse a file or folder that somebody else could have written (CacheError, SGK150)."""
     if (problem := ownership_problem(path, status)) is not None:
         raise messages.untrusted_path(path, *problem)

@@ -79,7 +79,7 @@ class KeptFile:
 
     Args:
         path: The file, in a folder of this user alone; ``BindContext.kept_folder`` returns one.
-        what: What is in it, such as ``"acme timings"``; part of the file and of messages. Change it
+        what: Its contents, such as ``"acme timings"``; part of the file and of messages. Change it
             with the format of the bytes, so that old files are not taken for new ones.
 
     Attributes:
@@ -275,7 +275,7 @@ def _digest(question: str | bytes) -> str:
 
 
 def _make_room(folder: Path) -> None:
-    """Forget the oldest answers, where there are many, and what killed writers have left."""
+    """Forget the oldest answers, if there are many, and leftovers of killed writers."""
     files = [file for file in _entries(folder) if not remove_left_over(file)]
     files = [file for file in files if _ANSWER.fullmatch(file.name)]
     if len(files) <= _MOST_FILES:
