@@ -174,7 +174,7 @@ class Case:
         timeout_factor: How many times the usual time it may take.
         batch_key: Those that have the same may be carried out in one model; empty if it must be
             alone.
-        part: Makes the model, what to feed and what to expect, if it has a ``batch_key``.
+        part: Makes the model, feeds and expected results, if it has a ``batch_key``.
     """
 
     id: str
@@ -200,7 +200,7 @@ class Case:
 
 
 _LARGEST_BATCH: Final = 16
-"""How many cases come in one model: most of what a compilation costs is shared by then."""
+"""How many cases come in one model: they then share most of the cost of a compilation."""
 _Item = TypeVar("_Item")
 
 

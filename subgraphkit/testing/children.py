@@ -27,7 +27,7 @@ _STEP_SECONDS: Final = 0.5
 _START_SECONDS: Final = 120.0
 """How long a child may take to start and to build the cases of a level."""
 _LAST_OUTPUT: Final = 600
-"""How many bytes of what a child printed are kept."""
+"""How many bytes of a child's output are kept."""
 _LEAST_MEMORY: Final = 4 << 30
 
 

@@ -1,4 +1,4 @@
-"""Models of what a backend claims: usual ones, and edge cases written anew with its operators.
+"""Models of a backend's claims: usual ones, and edge cases written anew with its operators.
 
 The checks of the contract, of artefacts and of stress need any subgraph of the backend. They use
 the first of the usual probes of which the backend takes a node. An edge case is a graph of cheap

@@ -43,7 +43,7 @@ def _operands(dims: _Dims) -> list[str]:
 
 @cache
 def _dims(producer: str) -> _Dims:
-    """Return the shape of what a producer makes."""
+    """Return the shape of a producer's output."""
     (y,) = Sweep([(OperatorVariant("", "near", "float", producer), 1)]).proto.graph.output[:1]
     return tuple(dim.dim_value for dim in y.type.tensor_type.shape.dim)
 

@@ -22,7 +22,7 @@ from subgraphkit.testing.small_models import side_by_side
 from subgraphkit.testing.subject import Subject
 
 Part = tuple[onnx.ModelProto, Mapping[str, Any], Sequence[Any]]
-"""A model, what to feed and what to expect."""
+"""A model, feeds and expected results."""
 
 
 def carry_out(case: Case, subject: Subject) -> Finding:
@@ -80,7 +80,7 @@ def _run_case(case: Case, subject: Subject) -> Finding:
 
 
 def batch_key(model: onnx.ModelProto) -> str:
-    """Return what models must have in common to lie side by side; empty if one must be alone."""
+    """Return the common key of models that may lie side by side; empty if one must be alone."""
     graph = model.graph
     stored = {tensor.name for tensor in graph.initializer}
     has_body = any(field.HasField("g") for node in graph.node for field in node.attribute)

@@ -142,7 +142,7 @@ class LoopbackBackend(Backend):
 
     @classmethod
     def conformance(cls, suite: Conformance) -> None:
-        """Declare what the fallback cannot run."""
+        """Declare the nodes that the fallback cannot run."""
         suite.xfail("L4/simple/test_gradient_of_*", "the fallback computes no gradients")
 
     def properties(self) -> Sequence[SubgraphProperty]:

@@ -103,7 +103,7 @@ def _read_stored(folder: Path, prefix: str, values: Sequence[onnx.ValueInfoProto
 
 
 def as_value(item: Any) -> Any:
-    """Turn what test data hold (arrays, scalars, protobuf, lists) into what a session takes."""
+    """Turn test data (arrays, scalars, protobuf, lists) into feeds of a session."""
     if item is None:
         return None
     if isinstance(item, onnx.TensorProto):
@@ -165,7 +165,7 @@ def _node_cases() -> Sequence[TestCase]:
 
 def _compute_cases() -> Sequence[TestCase]:
     with warnings.catch_warnings():
-        # onnx's own implementations convert NaN to integers and use what NumPy has deprecated
+        # onnx's own implementations convert NaN to integers and use deprecated parts of NumPy
         warnings.simplefilter("ignore")
         return collect_testcases(None)  # the loader of onnx 1.22 reads files without models
 

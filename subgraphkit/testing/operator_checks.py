@@ -100,7 +100,7 @@ class Workbench:
 
 @contextmanager
 def workbench(subject: Subject, model: SmallModel | None = None) -> Iterator[Workbench]:
-    """Compile what the backend takes of a small model, close it at the end; Stopped if it fails."""
+    """Compile the backend's part of a small model, close it at the end; Stopped if it fails."""
     model = model or model_taken(subject)
     partitioning = subject.partition(subject.bind(model.proto))
     try:

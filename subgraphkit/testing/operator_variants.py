@@ -1,4 +1,4 @@
-"""Operators as ``operators.txt`` and ``older.txt`` have them: what a line reads, and its nodes."""
+"""Operators as ``operators.txt`` and ``older.txt`` have them: inputs of a line, and its nodes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -188,7 +188,7 @@ def operations(family: str) -> tuple[OperatorVariant, ...]:
 
 @cache
 def older_operations(family: str) -> tuple[OperatorVariant, ...]:
-    """Return what a family was in earlier operator sets, wherever an operator was another then."""
+    """Return a family in earlier operator sets, where an operator was different then."""
     stated = (one for one in operations(family) if one.opset < USUAL_OPSET)
     return (*stated, *_all("older.txt").get(family, ()))
 

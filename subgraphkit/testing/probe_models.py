@@ -192,7 +192,7 @@ def _header(probe: ProbeModel) -> str:
 
 
 def _ending(probe: ProbeModel) -> Sequence[str] | None:
-    """Return what a probe ends with; None if ONNX does not define its operators for its type."""
+    """Return the end of a probe; None if ONNX does not define its operators for its type."""
     return _ending_of_one(replace(probe, rows=ROWS, times=1))
 
 
@@ -224,7 +224,7 @@ def all_probe_models() -> tuple[ProbeModel, ...]:
 
 
 Ask = Callable[[onnx.ModelProto], Sequence[tuple[str, str]]]
-"""Says what a backend claims of a model: operators, each with the name of the node's output."""
+"""Returns a backend's claims of a model: operators, each with the name of the node's output."""
 
 
 def models_claimed(ask: Ask) -> tuple[ProbeModel, ...]:

@@ -1,4 +1,4 @@
-"""Visits of a backend to a new process: what importing, binding and running it leave behind.
+"""Visits of a backend to a new process: the traces of importing, binding and running it.
 
 A process begins and ends there as that of a user does.
 """
@@ -223,7 +223,7 @@ def _mask() -> int:
 
 
 def _find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return what differs between two states, variables of the environment by name."""
+    """Return the differences of two states, variables of the environment by name."""
     changed = [one for one in before if one != _VARIABLES and before[one] != after[one]]
     variables = after[_VARIABLES].items() ^ before[_VARIABLES].items()
     return changed + [f"the variable {name}" for name in sorted({name for name, _ in variables})]
@@ -231,7 +231,7 @@ def _find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[s
 
 @contextmanager
 def _output_kept(tell: Callable[[str], None], streams: Sequence[int] = (1, 2)) -> Iterator[None]:
-    """Keep what Python or C code writes to standard output and standard error."""
+    """Keep the output of Python or C code on standard output and standard error."""
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [os.dup(stream) for stream in streams]

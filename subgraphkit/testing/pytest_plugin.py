@@ -91,7 +91,7 @@ class ConformanceFile(pytest.File):
         children = import_module(f"{_PACKAGE}.children")
         option = self.config.option
         subject = checking.subject_of(option.subgraph_backend, {}) | {"seed": option.subgraph_seed}
-        # pytest asks for one case after the other; who wants more at once has pytest-xdist.
+        # pytest asks for one case after the other; pytest-xdist runs more at once.
         self.pool = children.Pool(subject, 1)
         self.required = checking.REQUIRED
         self.ended_by = ""

@@ -91,7 +91,7 @@ def repeated_runs_are_right(opened: Opened) -> Finding | None:
     """Run on the same again and again, with something else in between; then on it alone.
 
     That is often enough for a library to change to faster code, or for a full counter. No backend
-    promises the same bits; what differs from the first run is judged anew.
+    promises the same bits; results that differ from the first run are judged anew.
     """
     feeds, others = opened.model.feeds(0), opened.model.feeds(1)
     first: list[bytes] = []
@@ -192,7 +192,7 @@ def in_threads(
         feeds, expected = fed[number], wanted[number]
         try:
             session = entrances[number]()
-            start.wait()  # without a limit: who passes it has run
+            start.wait()  # without a limit: a run has ended that passes it
             end = time.monotonic() + seconds
             turns = takewhile(lambda at: at < runs or time.monotonic() < end, count())
             results = (subject.run(session, feeds) for _ in turns)

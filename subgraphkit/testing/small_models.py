@@ -48,7 +48,7 @@ class SmallModel:
         return {value.name: _draw_values(value, rng, 1.0) for value in fed}
 
     def expected_outputs(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return what onnx's own implementation computes, foreign nodes being ``Identity``."""
+        """Return the results of onnx's own implementation, with ``Identity`` for foreign nodes."""
         from onnx.reference import ReferenceEvaluator  # noqa: PLC0415 (few compare)
 
         return list(ReferenceEvaluator(without_foreign(self.proto)).run(None, dict(feeds)))

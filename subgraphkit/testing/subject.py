@@ -171,7 +171,7 @@ class Subject:
         taken = self.operators_taken(partitioning)
         try:
             return Session(partitioning)
-        except errors.UnclaimedNodesError as error:  # it gave back what nobody else computes
+        except errors.UnclaimedNodesError as error:  # it gave back nodes that nobody else computes
             raise Stopped(Outcome.SKIP, text_of(error), taken) from error
         except errors.SubgraphkitError as error:
             others = getattr(error, "backend", self.name) != self.name

@@ -84,7 +84,7 @@ class Sweep(SmallModel):
 
     @cached_property
     def _references(self) -> list[tuple[frozenset[str], ReferenceEvaluator]]:
-        """Models of what the lines mean, with the inputs of each."""
+        """Models of the lines' meanings, with the inputs of each."""
         rows = dict(enumerate(self.rows))
         stated = {at: (one.meant, size) for at, (one, size) in rows.items() if one.meaning}
         plain = {at: row for at, row in rows.items() if at not in stated}
@@ -121,7 +121,7 @@ class Sweep(SmallModel):
         return fed
 
     def expected_outputs(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return what onnx's own implementation computes, in double where precision is judged."""
+        """Return the results of onnx's own implementation, in double where precision is judged."""
         digest = hashlib.sha256()
         for array in feeds.values():
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -302,7 +302,7 @@ def _pool(dtype_text: str, kind: str) -> _Array:
 def _special(
     operation: OperatorVariant, dtype: np.dtype[Any], strange: tuple[float, ...], *, denormals: bool
 ) -> _Array | None:
-    """Return special values of a type, or None where ONNX does not say what becomes of them."""
+    """Return special values of a type, or None where ONNX does not define their results."""
     is_vague = "reduction=" in operation.text or not _VAGUE.isdisjoint(operation.operators)
     if is_vague or operation.family not in _SPECIAL or dtype.kind != "f":
         return None

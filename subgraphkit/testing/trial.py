@@ -71,7 +71,7 @@ def try_backend(
 
     Args:
         backend: One backend, as in a selection.
-        starting: Called with the operators before each model, for those who wait outside.
+        starting: Called with the operators before each model, for a waiting process.
         runs: Whether it can run here; else it compiles, and that is all.
 
     Returns:
@@ -144,7 +144,7 @@ class _Selected(Subject):
 
 
 def _claims(ask: Ask) -> Iterator[ProbeModel]:
-    """Yield what a backend claims, looking no further than it is asked for."""
+    """Yield a backend's claims, looking no further than it is asked for."""
     by_name = {probe.name: probe for probe in all_probe_models()}
     first = [by_name[name] for name in _FIRST]
     yield from (one for one in first if share_alone(ask, one) == WHOLE)
@@ -152,7 +152,7 @@ def _claims(ask: Ask) -> Iterator[ProbeModel]:
 
 
 def _trial_of(subject: Subject, probe: ProbeModel, *, runs: bool) -> Trial | None:
-    """Return what became of one model; None if the backend gives it back."""
+    """Return the trial of one model; None if the backend gives it back."""
     model = probe.model()
     feeds = model.feeds()
     try:

@@ -126,4 +126,5 @@ LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
         "not_aligned": _misalign,
     }
 )
-"""By name, what turns an array into one of that layout; ``stride_zero`` changes the values, too."""
+"""Functions by name that turn an array into one of that layout; ``stride_zero`` changes values,
+too."""

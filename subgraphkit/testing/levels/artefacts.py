@@ -1,4 +1,4 @@
-"""Level 6, artefacts: what a backend stores of a compiled subgraph, and whether it is of any use.
+"""Level 6, artefacts: the engines that a backend stores, and whether they are of any use.
 
 Backends that store nothing are skipped here, which is said and counted.
 """
@@ -81,7 +81,7 @@ def _restored_by_another_process(bench: Workbench, blob: bytes) -> Finding:
 
 
 def check_restored(subject: Subject, file: str) -> Finding:
-    """Restore what a file holds in a process that compiled nothing of it."""
+    """Restore the engine in a file, in a process that compiled nothing of it."""
     with workbench(subject) as bench:
         return _runs(bench, Path(file).read_bytes())
 
@@ -210,7 +210,7 @@ def _fingerprint(subject: Subject) -> Finding:
 
 
 def _options_told_apart(usual: Workbench, engine: bytes) -> Finding:
-    """An engine is found again by who asks with the same options alone, and computes by them."""
+    """An engine is found again only with the same options, and computes by them."""
     subject, key = usual.subject, _key(usual)
     others = _other_options(subject)
     started = time.monotonic()

@@ -41,7 +41,7 @@ def cases(_: Subject) -> Iterator[Case]:
 
 
 def _on_workbenches(check: Callable[[Workbench], Finding], subject: Subject) -> Finding:
-    """Check operators of different kinds; what holds for one is right, unless another is wrong."""
+    """Check operators of different kinds; the finding on one is right, unless another is wrong."""
     found = []
     for model in models_taken(subject):
         with workbench(subject, model) as bench:

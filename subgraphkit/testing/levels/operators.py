@@ -53,7 +53,7 @@ def _case(case: OfficialCase, variant: str) -> Case:
 
 
 def _batch_key_of(case: OfficialCase, variant: str) -> str:
-    """Return what cases of one model have in common; empty if one must be alone."""
+    """Return the common key of cases in one model; empty if one must be alone."""
     if case.operator in {_STATED, *DRAWING} or case.data_count != 1:
         return ""
     return (key := batch_key(case.model)) and f"{variant} {key}"

@@ -55,7 +55,7 @@ class EdgeCase:
         return {n: abs(one) + 1 if one.dtype.kind in "fi" else one for n, one in fed.items()}
 
     def results(self, model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return what the model must compute."""
+        """Return the expected results of the model."""
         compute = self.expected or SmallModel(model).expected_outputs
         return compute(feeds)
 

@@ -161,7 +161,7 @@ def _run_forked(subject: Subject) -> Finding:
         return Finding(Outcome.SKIP, "this system does not fork")
 
     def check(opened: Opened) -> Finding | None:
-        opened.run(opened.model.feeds())  # what starts at the first run is there now
+        opened.run(opened.model.feeds())  # threads that start at the first run are there now
         return run_checks.in_a_forked_child(partial(_feed_or_refuse, opened))
 
     return check_session(subject, model_taken(subject), check)

@@ -57,7 +57,7 @@ def _looked_at(target: str, installed: str, distribution: str) -> Imported | Fin
 
 
 def _look_at_import(subject: Subject) -> Imported:
-    """Return what importing it does; all checks of one process look at one import."""
+    """Return the effects of importing it; all checks of one process look at one import."""
     found = _looked_at(subject.target, subject.installed, subject.distribution)
     reason = found.detail if isinstance(found, Finding) else found.error
     if reason or isinstance(found, Finding):
@@ -115,7 +115,7 @@ def _registration(subject: Subject) -> Finding:
 
 
 def _manifest(subject: Subject) -> Finding:
-    """Its manifest says what the class says, and options are declared in the manifest alone."""
+    """Its manifest agrees with the class, and options are declared in the manifest alone."""
     if (manifest := _records(subject)[0].manifest) is None:
         return breach("there is no subgraphkit-backend.toml beside the package's __init__.py")
     if not manifest.summary:

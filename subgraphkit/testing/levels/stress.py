@@ -78,7 +78,7 @@ def _many_sessions(subject: Subject) -> Finding:
 
 
 def _growing(act: Callable[[int], object], warm_up: int, times: int, words: str) -> Finding:
-    """Say what becomes more, by as much as something is done often, each time it is done so."""
+    """Find resources that grow with the number of repetitions, in every round."""
     if not _STATM.exists():
         return Finding(Outcome.SKIP, f"this system has no {_STATM} to read memory from")
     act(warm_up)
@@ -133,7 +133,7 @@ def _interrupt(call: Callable[[], Any]) -> bool:
     """Call again and again until an interruption comes through; say whether one did."""
     timer = threading.Timer(_INTERRUPT_SECONDS, _thread.interrupt_main)
     deadline = time.monotonic() + _INTERRUPT_SECONDS * 10
-    # Ctrl-C is ignored in what a shell starts in the background, and so in its children.
+    # Processes that a shell starts in the background ignore Ctrl-C, and so do their children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         timer.start()
