@@ -21,7 +21,7 @@ _LEAST: Final = 20
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Write what a terminal would obey, and line breaks, as escapes: names may hold anything.
+    """Write codes that a terminal would obey, and line breaks, as escapes: names may hold anything.
 
     ``keep``: Characters that are left as they are all the same.
     """
@@ -230,7 +230,7 @@ def _wrap_cell(cell: str, width: int) -> list[str]:
 
 
 _redrawn: Final[set[TextIO]] = set()
-"""Terminals whose last line is to be replaced; what else is written there takes its place too."""
+"""Terminals whose last line is to be replaced; other output there takes its place too."""
 
 
 class Screen:
