@@ -48,7 +48,7 @@ class Travelling:
 
 
 def parts_of(error: Any) -> tuple[list[str], tuple[Any, ...], dict[str, Any], dict[str, Any]]:
-    """Return what ``rebuild_error`` takes to make a travelling exception anew; JSON can hold it."""
+    """Return the arguments of ``rebuild_error`` for a travelling exception; JSON can hold them."""
     travelling = [kind for kind in type(error).__mro__ if issubclass(kind, Travelling)]
     kinds = [kind for kind in travelling if kind is not Travelling]
     names = [
@@ -91,7 +91,7 @@ def rebuild_error(
     *,
     imports: bool = True,
 ) -> BaseException:
-    """Make an exception of what ``parts_of`` returned.
+    """Make an exception of the result of ``parts_of``.
 
     ``imports``: Whether to import the module of a class; otherwise it must have been.
     """
@@ -112,13 +112,13 @@ def _make_error(
     error.args = tuple(args)
     vars(error).update({name: _make_tuples(one, name) for name, one in state.items()})
     for name, value in natives.items():
-        with suppress(AttributeError):  # what a class computes cannot be set
+        with suppress(AttributeError):  # computed attributes cannot be set
             setattr(error, name, value)
     return error
 
 
 def _make_tuples(value: Any, name: str = "") -> Any:
-    """Turn lists, which is what JSON has made of tuples, into tuples; notes are a list."""
+    """Turn lists, JSON's form of tuples, into tuples; notes are a list."""
     if isinstance(value, dict):
         return {key: _make_tuples(one) for key, one in value.items()}
     return tuple(map(_make_tuples, value)) if isinstance(value, list) and name != _NOTES else value
@@ -160,7 +160,7 @@ def plain_value(value: Any, room: int = 1 << 12, depth: int = 0) -> Any:
 
     Sets become tuples, and other objects their short text.
 
-    ``room``: About how many bytes it may take; what there is no room for is left out.
+    ``room``: About how many bytes it may take; values without room are left out.
     """
     if value is None or isinstance(value, bool):
         return value
