@@ -31,7 +31,7 @@ _NO_NAME = re.compile(r"\?*|None|-\d+|unk__.*", re.DOTALL)
 
 
 def dim_name(text: str) -> str | None:
-    """Return the name of a dimension; None for what exporters write where they have none.
+    """Return the name of a dimension; None for exporters' words for no name.
 
     That is nothing at all, ``?``, ``None``, a negative number, and ``unk__`` with a number. Two
     dimensions written that way have nothing to do with each other.
