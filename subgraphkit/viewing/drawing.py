@@ -27,7 +27,7 @@ _COLOURS: Final = {
     "iree": "#e8825a",
     "numpy": "#bbbbbb",
 }
-"""After Okabe and Ito, who chose them to be told apart by everybody; dark writing reads on each."""
+"""After Okabe and Ito: everybody can tell them apart, and dark text is readable on each."""
 
 _INK: Final = "#14181f"
 _FEW: Final = 24
@@ -152,7 +152,7 @@ def _fits(item: Item, size: _Size) -> bool:
 
 
 def _extent(item: Item, size: _Size) -> Extent:
-    """Return what a box takes up with its words, which are right of it where they do not fit."""
+    """Return the place of a box with its words, which are right of it if they do not fit."""
     half = size[0] / 2
     if _fits(item, size):
         return Extent(half, half, size[1])

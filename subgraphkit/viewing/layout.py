@@ -194,7 +194,7 @@ def _cuts(grid: _Grid, heights: Sequence[float]) -> list[int]:
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """Return each box's layer: below all that lead to it, what nothing leads to just above."""
+    """Return each box's layer: below all its sources; without any, just above its targets."""
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in arrows:

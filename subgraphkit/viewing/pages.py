@@ -194,7 +194,7 @@ def _drawing(drawing: Drawing, *, whole: bool) -> Iterator[str]:
 
 
 def _data(section: Section) -> Any:
-    """Return what the script needs of a section: columns of a table, facts of boxes."""
+    """Return the data of a section for the script: columns of a table, facts of boxes."""
     if isinstance(section, Table):
         return {
             "title": text_of(section.title),
@@ -232,7 +232,7 @@ def _column(cells: Sequence[Cell]) -> Any:
 
 
 def _inert(data: str) -> str:
-    """Escape what could end the block that holds the data, or begin a comment in it."""
+    """Escape text that could end the block of data, or begin a comment in it."""
     return data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -58,7 +58,7 @@ def show_progress(how: ShownAs, stream: TextIO | None = None) -> Iterator[Progre
 
 
 def _warnings_apart(*, drawn: bool) -> AbstractContextManager[object]:
-    """Have what others write to a terminal begin a line, and not go on in that of the bar."""
+    """Have others' output on a terminal begin a line, and not go on in that of the bar."""
     err = sys.stderr
     if not drawn or err is None or isinstance(err, Screen) or not Screen(err).is_terminal:
         return nullcontext()

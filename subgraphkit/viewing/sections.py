@@ -12,7 +12,7 @@ class Box:
     """A box of a drawing.
 
     Attributes:
-        key: Its name, which is what the table it opens has in its first column.
+        key: Its name, which is in the first column of the table it opens.
         size: What its area stands for, in any unit; 0 is drawn as a small box.
         facts: What is shown of it when it is opened.
     """
@@ -48,7 +48,7 @@ class Drawing:
 
     Attributes:
         boxes: The boxes, in an order in which no arrow leads back.
-        caption: A sentence that says what boxes, areas and arrows are.
+        caption: A sentence on the meaning of boxes, areas and arrows.
         colours: The colour of every group, in the order of the legend; if empty, those of
             ``colours_of``.
         opens: Title of the table that shows the rows of a box when it is opened, or nothing.

@@ -36,7 +36,7 @@ class Table:
         columns: The heads of the columns, with the unit where the numbers have one.
         rows: As many cells each as there are columns.
         title: The heading above; also how a drawing names the table that its boxes open.
-        caption: A sentence that says what the rows are, or nothing.
+        caption: A sentence on the rows, or nothing.
         bars: The columns of numbers that show a bar, the largest number over the whole width.
         ranges: The columns of ratios whose range, from the next column to the one after it, a page
             draws beside a line at 1.
@@ -106,7 +106,7 @@ def _divide(cell: Cell, power: float) -> Cell:
 
 
 def text_of(cell: Cell, most: float = 0.0) -> str:
-    """Write a cell as people read it, a name of a model without what a browser would obey.
+    """Write a cell for people, a name of a model without codes that a browser would obey.
 
     ``most``: The largest number of the column, if all of it have the same number of decimals.
 
