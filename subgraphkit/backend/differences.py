@@ -164,7 +164,7 @@ def compare_results(
 def relative_error(results: Sequence[Any], expected: Sequence[Any]) -> float:
     """Return the largest relative L2 error of any output; infinity where they cannot be compared.
 
-    Of integers, truth values and texts it is the part of the elements that differ.
+    For integers, truth values and texts, it is the part of the elements that differ.
     """
     return max(map(_error_of, results, expected), default=0.0)
 

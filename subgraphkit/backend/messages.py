@@ -114,7 +114,7 @@ def unavailable(
 
 
 PLACEMENT_LOG: Final = logger_of("placement")
-"""Where one warning of a session says that its placement is not as asked."""
+"""The log for the one warning of a session that its placement is not as asked."""
 
 
 def warn_user(notice: SubgraphkitError) -> None:

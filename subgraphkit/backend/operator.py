@@ -40,12 +40,11 @@ class Traits(NamedTuple):
         loses_nan: Of a backend. Operators of ONNX's own domain that make a number of NaN, or NaN of
             a number, unlike ONNX. The setting ``nan_policy`` keeps their nodes away.
         keeps_weights: Of a backend. Its operators read constants after they are compiled, to take
-            new weights, say: a bundle keeps the data of all. Of others it keeps what
-            ``Backend.separate_weights`` names, and reading the rest raises ``InvalidModelError``
-            (SGK184).
-        neighbour: Of a backend. One that runs what this one leaves, without its values going far,
-            as in a selection: ``"onnxruntime:providers=cuda"``. It is used if you name only this
-            backend and no fallback, and it can run here. Its options give way to yours.
+            new weights, say: a bundle keeps the data of all. Without that, it keeps only those of
+            ``Backend.separate_weights``, and reading others raises ``InvalidModelError`` (SGK184).
+        neighbour: Of a backend. A backend for the nodes that this one leaves, near its values. It
+            has the form of a selection: ``"onnxruntime:providers=cuda"``. It is used if you name
+            only this backend and no fallback, and it can run here. Its options give way to yours.
         holds_limits: Of a backend. ``max_value_bytes`` of ``BindContext.limits`` is checked before
             a value of a fed size is made. Otherwise, nodes such as a ``Range`` to a fed number are
             kept away.
@@ -200,7 +199,7 @@ class SubgraphOperator(ABC):
     def bare_engine(self) -> bytes | None:
         """Return the engine as the library's own tools take it, or None if there is no such form.
 
-        For people who go on with it elsewhere; nothing of it is read back.
+        It is for use elsewhere; nothing reads it back.
         """
         return None
 

@@ -1,7 +1,7 @@
 """Readers of option and setting values, from Python objects and from text.
 
-Every reader takes what a person may write and returns the typed value, or raises ``ValueError``
-whose text completes "expected ...". Truthiness is never asked: ``"0"`` and ``"no"`` mean no.
+Every reader takes a person's words and returns the typed value. Or it raises ``ValueError``, whose
+text completes "expected ...". Truthiness is never asked: ``"0"`` and ``"no"`` mean no.
 """
 
 import re
@@ -94,8 +94,7 @@ def read_list(value: object) -> tuple[str, ...]:
 def read_shapes(value: object) -> OptionShapes:
     """Read shapes by input name: a mapping, or ``x=1x3x224x224;mask=N,128``.
 
-    In a mapping, several shapes of whole numbers may stand in the place of one, for options that
-    know what to make of them.
+    In a mapping, several shapes of whole numbers may replace one, for options that take them.
     """
     problem = "shapes by input name, such as {'x': (1, 3)} or 'x=1x3;mask=N,128'"
     if isinstance(value, str):

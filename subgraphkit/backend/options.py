@@ -165,7 +165,7 @@ def validate_options(
     Args:
         backend_name: Name of the backend, for messages.
         schema: The options the backend understands.
-        given: By option name, the value and who gave it.
+        given: By option name, the value and its source.
         foreign: ``Backend.foreign_option``; None if there is nobody to ask.
 
     Returns:

@@ -124,7 +124,7 @@ class Unsupported(Travelling, NotImplementedError):  # noqa: N818 (the word of t
             ConfigError: The code is no identifier or says nothing (SGK121).
         """
         super().__init__(text)
-        # A compiler may fail without a word; that is no reason to lose what failed.
+        # A compiler may fail without a word; the failure still counts.
         said = Refusal(code, text if text and not str(text).isspace() else _NO_REASON)
         self._said = said.code, said.text
         self.nodes: tuple[int, ...] = _plain(nodes)
