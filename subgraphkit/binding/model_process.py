@@ -239,7 +239,7 @@ def _job(graph: Any) -> dict[str, Any]:
 
 
 def backend_recipe(graph: Any, backend: Backend) -> dict[str, Any]:
-    """Return by what another process finds a backend, and its options; or BackendError (SGK137)."""
+    """Return a backend's place for another process, and its options; or BackendError (SGK137)."""
     name, kind = backend.name, type(backend)
     options = changed_options(backend)
     given = next((one.target for one in graph.settings.backends if one.name == name), None)
