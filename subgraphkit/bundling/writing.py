@@ -90,7 +90,7 @@ def write_bundle(
 def _claimed_folder(part: Path, mode: int) -> Iterator[None]:
     """Make a folder that is claimed for as long as the block lasts."""
     while True:
-        part.mkdir(mode=mode | (mode & 0o444) >> 2)  # who may read may enter
+        part.mkdir(mode=mode | (mode & 0o444) >> 2)  # readers may enter
         with claim_path(part):
             if part.exists():  # or it was taken for left over, before it was claimed
                 yield
