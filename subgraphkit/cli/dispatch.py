@@ -26,7 +26,7 @@ _UNWRITABLE: Final = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errn
 
 def carry_out(words: Sequence[str]) -> int:
     """Carry out a command line; return its exit code."""
-    if sys.stderr is None:  # whoever started us closed it
+    if sys.stderr is None:  # our parent closed it
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (for good)
     with contextlib.ExitStack() as screens:
         screens.enter_context(contextlib.redirect_stderr(Screen.over(sys.stderr)))

@@ -237,7 +237,7 @@ def _fix(found: ChildProbe, hint: str, choice: BackendChoice) -> str:
     module = _NO_MODULE.search(found.text)
     package = " and ".join(providers) or f"the package of {name!r}"
     mend = f"Install the module {module[1]!r}" if module else f"Mend or reinstall {package}"
-    block = f"SUBGRAPH_BLOCK={choice.name}"  # of what is asked for it would be the next error
+    block = f"SUBGRAPH_BLOCK={choice.name}"  # blocking a backend asked for would be the next error
     way_round = f"leave it out of {choice.origin}" if choice.origin else block
     return f"{mend}; to do without it: {way_round}"
 

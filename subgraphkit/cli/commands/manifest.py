@@ -53,7 +53,7 @@ def _text_of(path: Path) -> str:
 
 
 def _gist(text: str) -> str:
-    """Return what a formatter leaves alone."""
+    """Return the parts of a text that a formatter does not change."""
     try:
         return ast.dump(ast.parse(text))
     except SyntaxError:

@@ -89,7 +89,7 @@ def _deploy(
     except RuntimeError as error:
         said = serve.status().applications["subgraphkit"].deployments.values()
         why = "; ".join(one.message for one in said) or str(error)
-        # Of an error in a replica, Serve has the traceback, a screen long.
+        # Serve gives an error in a replica a traceback, a screen long.
         why = "\n".join(map(str.strip, re.split(_OURS, why)[-1].splitlines()))
         raise CallerError("SGK341", f"Ray Serve could not start the models: {why}") from error
 
