@@ -176,7 +176,7 @@ def _symptoms_of(
 ) -> tuple[Partitioning, dict[str, Symptom], ToleranceOf]:
     """Return the partitioning, and the faults by subgraph that is wrong on right inputs.
 
-    Where outputs differ and no subgraph is wrong, that is under an empty name.
+    If outputs differ and no subgraph is wrong, the fault has an empty name.
     """
     partitioning = partition(tested)
     if tolerance is None:
