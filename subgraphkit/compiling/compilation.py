@@ -39,7 +39,7 @@ def compile_subgraphs(
     """Compile every subgraph and keep the engines; see ``compile_unproven`` and ``proving``.
 
     Args:
-        partitioning: Who compiles what; or what ``partition`` makes one of.
+        partitioning: The partitioning to compile, or a source that ``partition`` takes.
         progress: As there.
 
     Raises:
@@ -203,10 +203,10 @@ class Setup(NamedTuple):
     """The means to compile the subgraphs of a partitioning.
 
     Attributes:
-        partitioning: Who compiles what; what the user demands holds inside of subgraphs as well.
+        partitioning: The partitioning to compile; its demands hold inside of subgraphs as well.
         cache: Where engines are found and kept, or None.
         progress: Told how far it is, and stops the work.
-        tells: Whether the subgraphs are counted to those who listen: not those inside of one.
+        tells: Whether listeners hear of the subgraphs one by one: not of those inside of one.
         shares_processors: Whether others around the subgraphs have pools of threads.
     """
 
@@ -218,7 +218,7 @@ class Setup(NamedTuple):
 
     @classmethod
     def of(cls, partitioning: Partitioning, progress: Progress | None) -> Self:
-        """Return what the settings of a bind say."""
+        """Return the setup from the settings of a bind."""
         graph = partitioning.graph
         settings, progress = graph.settings, graph.extensions.hearing(progress)
         cache = None

@@ -106,7 +106,7 @@ def _is_changed(top: str, loaded: float) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _digest(place: Path, _loaded: float) -> str:  # what is loaded again is read again
+def _digest(place: Path, _loaded: float) -> str:  # modules loaded again are read again
     digests = file_digests(place, "*.py")
     return data_digest(canonical(digests)) if digests else ""
 
@@ -143,7 +143,7 @@ class BackendIdentity(NamedTuple):
 
 
 def identify(backend: Backend, property_: SubgraphProperty, name: str) -> BackendIdentity:
-    """Find out who compiles: library, device, code and options.
+    """Describe the compiler: library, device, code and options.
 
     NoKeyError: the code cannot be told from other code, or something has no canonical form.
     """
@@ -182,7 +182,7 @@ def make_key(subgraph: Subgraph, backend: Backend, identity: BackendIdentity) ->
 
 
 def _option(value: Any) -> Any:
-    """Write the value of an option; what lies at a path counts, its place does not."""
+    """Write the value of an option; the contents of a path count, its place does not."""
     match value:
         case None | bool() | int() | str():
             return value

@@ -108,7 +108,7 @@ _OURS: Final = re.compile(
     r"[0-9a-f]{64}\.(engine|json|lock)|\.(subgraphkit-|[0-9a-f]{64}\.)[0-9a-f]{16}\.part"
 )
 _LARGEST_DESCRIPTION: Final = 1 << 20
-# Seconds after which what nobody finished writing is taken for left over.
+# Seconds after which an unfinished file is taken for left over.
 _LEFT_OVER_AFTER: Final = 3600.0
 
 
@@ -227,7 +227,7 @@ class EngineStore:
         return limit - total
 
     def remove_left_overs(self, age: float = _LEFT_OVER_AFTER) -> dict[str, os.stat_result]:
-        """Remove what writers that were killed have left; return what stays.
+        """Remove leftovers of killed writers; return the rest.
 
         ``age``: Seconds since the last change, where nobody can tell whether the writer lives.
         """
