@@ -129,7 +129,7 @@ class ResolvedConfig:
     def options_for(
         self, name: str, schema: Iterable[Option] = ()
     ) -> Mapping[str, tuple[Any, str]]:
-        """Return the option values given for a backend, as written, each with who gave it.
+        """Return the option values given for a backend, as written, each with its source.
 
         ``schema``: Its options; a file nobody vouches for must give none of those that need trust
         (ConfigError, SGK126).
@@ -291,7 +291,7 @@ class ConfigUndo(ExitStack):
 class Config:
     """The way to say settings in Python; ``subgraphkit.config`` is the only instance.
 
-    Thread-safety: all methods may be called from any thread; see the module for what threads see.
+    Thread-safety: all methods may be called from any thread; see the module for their views.
 
     Example:
         >>> with config(strict=True):
