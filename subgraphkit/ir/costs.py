@@ -280,7 +280,7 @@ _WHERE: Final[Mapping[str, Callable[[Node], bool]]] = {
     "choice": lambda node: prod(_input(node, 0)) == _per_output(node),
     "short curve": _is_short,
 }
-"""Where a node is of its class: another is bound by memory."""
+"""Conditions for a node to be of its class; otherwise memory bounds it."""
 _VIEWS: Final = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Squeeze", "Unsqueeze"})
 
 

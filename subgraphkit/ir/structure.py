@@ -37,7 +37,7 @@ from subgraphkit.types import (
 # Bytes of weights from which on several threads hash them.
 _WORTH_THREADS: Final = 64 << 20
 
-# Reading from disk and the memory for one large weight per thread bound what more would give.
+# Reading from disk, and the memory of one large weight per thread, make more threads useless.
 _MOST_THREADS: Final = 4
 
 _lock = threading.Lock()
