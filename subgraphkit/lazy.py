@@ -10,10 +10,10 @@ _Value = TypeVar("_Value")
 
 
 class cached_property(functools.cached_property[_Value]):  # noqa: N801 (as the one it is)
-    """A property that is computed once, of which two threads that ask at once may compute two.
+    """A property that is computed once; two threads that ask at once may both compute it.
 
-    That of Python 3.11 holds a lock meanwhile, one for all objects of a class. In a child forked at
-    that moment it would be held for good.
+    Python 3.11's own holds a lock meanwhile, one for all objects of a class. A child forked at that
+    moment would never get it.
     """
 
     def __init__(self, compute: Callable[..., _Value]) -> None:
