@@ -149,7 +149,7 @@ class Cause:
 
 
 class Roots:
-    """Where shapes come from that are not known: inputs, or nodes that decide them."""
+    """The sources of unknown shapes: inputs, or nodes that decide them."""
 
     def __init__(self, graph: BoundGraph) -> None:
         self._graph = graph

@@ -221,7 +221,7 @@ def _footprint(claim: Claim, subgraph: Subgraph) -> Footprint:
 
 
 def _read_apart(graph: BoundModel, subgraphs: list[Subgraph]) -> int:
-    """Count what operators hold of constants that are not in the model's own memory as arrays."""
+    """Count operators' constants that are not in the model's own memory as arrays."""
     apart = {name: one for each in subgraphs for name, one in each.constants.items()}
     for name in graph.model.taken_out:
         apart.pop(name, None)
