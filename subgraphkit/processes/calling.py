@@ -187,7 +187,7 @@ class Child:
         return self._process.pid
 
     def _send(self, request: Mapping[str, Any]) -> None:
-        """Send a request. That a child has gone is noticed when its answer is awaited."""
+        """Send a request. The wait for its answer notices a child that has gone."""
         with suppress(OSError):
             self._requests.write(json.dumps(request) + "\n")
             self._requests.flush()
@@ -246,7 +246,7 @@ class Child:
                 self._process.wait(patience)
         self.kill()
         with suppress(OSError):
-            self._requests.close()  # after the end of who may not have read all of them
+            self._requests.close()  # after the end of a process that may not have read all of them
         code = self._process.wait()
         with self._reading:
             self._stream.close()
