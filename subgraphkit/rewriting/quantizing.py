@@ -7,7 +7,7 @@ matrix product, the other side is the stream of a transformer from end to end. I
 int8 its few large elements would drown all others.
 
 Source: "Working with Quantized Types" in NVIDIA's TensorRT documentation, and the ONNX quantizer of
-NVIDIA ModelOpt, whose rules for what does not pay are followed.
+NVIDIA ModelOpt, with its rules for nodes that do not pay.
 """
 
 import math
