@@ -170,7 +170,7 @@ class Answering(ABC):
         wait([pulse], patience(timeout_s))
         left = end - time.monotonic()
         if pulse.done() and left > 0 and isinstance(pulse.exception(), RunTimeoutError):
-            return self.ping(left, recent_s=recent_s)  # who began it had less time
+            return self.ping(left, recent_s=recent_s)  # its beginner had less time
         if pulse.done():
             return pulse.result()
         raise RunTimeoutError(
