@@ -57,7 +57,7 @@ class OfficialCase:
 
     @property
     def _folder(self) -> Path:
-        """Where a case is stored that is not made in memory."""
+        """The folder of a stored case."""
         return Path(self._source.model_dir)
 
     @property

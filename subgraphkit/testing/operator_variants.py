@@ -20,7 +20,7 @@ _ARGUMENT: Final = re.compile(
 
 _MAKES: Final = re.compile(r'[\w, "]+=')
 _NEW_LINE: Final = re.compile(r"(?<=[)])\n\s*(?=\S)")
-"""Where one line of a table ends: those that go on end in something else than a bracket."""
+"""The end of a line of a table, which is a bracket; lines that go on end otherwise."""
 _CHOICE: Final = re.compile(r"\w+(?:\s*\|\s*\w+)+")
 """Operators, or values of an attribute, in the place of which a line has each in its turn."""
 _FEATURES: Final = re.compile(r"\b(\d*)C\b")

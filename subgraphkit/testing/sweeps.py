@@ -254,7 +254,7 @@ def _agree(number: int, fed: dict[str, _Array]) -> None:
         second.flat[::3] = first.flat[::3]
         if first.dtype.kind == "f":
             above = np.nextafter(first.flat[1::3], np.inf, dtype=first.dtype)
-            least: Any = np.finfo(first.dtype).tiny  # denormal ones are for those who tell them
+            least: Any = np.finfo(first.dtype).tiny  # some backends take smaller ones for 0
             second.flat[1::3] = np.where(np.abs(above) < least, least, above)
         elif first.dtype.itemsize > 1:
             second.flat[1::3] = first.flat[1::3] + first.dtype.type(1)
