@@ -174,7 +174,7 @@ def aligned(
 
 
 class _Column:
-    """The cells of a column: how wide they are, and to what they can be narrowed."""
+    """The cells of a column: their width, and the widths to which they can be narrowed."""
 
     def __init__(self, cells: Sequence[str]) -> None:
         self.width = max(map(width_of, cells))
