@@ -8,6 +8,7 @@ The library also chooses the layout of a value between convolutions, pools and w
 them (``_FREE_OF_LAYOUT``). All other values are strided, as are those at the region's edge.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -202,15 +203,16 @@ def _not_to_fuse(draft: GraphDraft) -> set[int]:
     layout. Fused into a softmax, it reads beyond the end of a second tensor that is broadcast along
     the last axis. A depthwise convolution, fused into the convolution before it, ends the process
     where there is no kernel.
+    A normalisation, fused into a convolution that something else reads, is compiled for ever.
     """
+    reads = Counter(tensor.number for op in draft.operations for tensor in op.inputs)
     makers = {op.outputs[0].number: op.kind for op in draft.operations}
     alone = {"avg_pool", "log_softmax", "max_pool", "softmax"}
     return {number for number, kind in makers.items() if kind in alone} | {
-        op.inputs[0].number
+        number
         for op in draft.operations
-        if op.kind == "convolution"
-        and op.attributes["groups"] > 1
-        and makers.get(op.inputs[0].number) == "convolution"
+        if makers.get(number := op.inputs[0].number) == "convolution"
+        and (op.attributes.get("groups", 1) > 1 or (op.kind[:6] == "batch_" and reads[number] > 1))
     }
 
 

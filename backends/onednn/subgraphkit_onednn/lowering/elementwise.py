@@ -129,8 +129,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
 @lowers(*_FOLDED)
 def variadic(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of any number of operands, two at a time."""
-    whole = draft.value(single_output(node))
-    y, operands = _laid_out(draft, node, whole)
+    y, operands = _laid_out(draft, node, draft.value(single_output(node)))
     kind, is_mean = _FOLDED[node.op_type], node.op_type == "Mean"
     operands.sort(key=lambda one: one.dims != y.dims)  # only the second may be broadcast
     total = operands[0]

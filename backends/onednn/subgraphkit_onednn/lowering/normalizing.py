@@ -64,7 +64,8 @@ def softmax(draft: GraphDraft, node: Node) -> None:
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     rank = len(x.dims)
     along_axis = node.opset >= _FIRST_SOFTMAX_ALONG_AXIS
-    axis = int(node.attribute("axis", -1 if along_axis else 1)) % max(rank, 1)
+    stated = int(node.attribute("axis", -1 if along_axis else 1))
+    axis = stated % max(rank, 1) if stated < rank else rank
     told = "for another axis than the last, oneDNN has a slow reference kernel alone"
     require(not along_axis or math.prod(x.dims[axis + 1 :]) == 1, "attribute", told)
     if along_axis or axis == rank - 1:

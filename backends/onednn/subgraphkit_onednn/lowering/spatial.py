@@ -248,7 +248,6 @@ def _require_scales(draft: GraphDraft, node: Node, x: DraftTensor, y: DraftTenso
     given = node.attribute("scales", None) if scales is None else scales.tolist()
     if not given:
         return
-    axes = node.attribute("axes", None) or range(len(given))
-    pairs = zip(axes, given, strict=True)
+    pairs = zip((node.attribute("axes", None) or range(len(given))), given, strict=True)
     fits = all(scale * x.dims[axis] == y.dims[axis] for axis, scale in pairs)
     require(fits, "shape", "scales that are not the ratio of the lengths")
