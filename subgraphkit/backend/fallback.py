@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from itertools import zip_longest
+from math import ceil
 from threading import Lock
 from typing import Any, Final
 
@@ -12,7 +13,9 @@ from subgraphkit.ir import Node, Subgraph
 from subgraphkit.types import Dim, TensorType
 
 _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
-_WINDOWS: Final = _POOLS | {"Conv", "ConvInteger", "ConvTranspose", "If", "QLinearConv"}
+_WINDOWS: Final = _POOLS | frozenset((
+    "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "If", "Loop", "Pad", "QLinearConv", "Scan",
+))  # fmt: skip
 _MOVING: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 """Behind them another axis may be shorter than a window."""
 _MOST_AXES: Final = 3
@@ -155,6 +158,9 @@ def _least_sizes(nodes: Sequence[Node]) -> dict[int, list[int]]:
         least = [max(sizes) for sizes in zip_longest(*several, fillvalue=1)]
         if node.op_type in _MOVING:
             least = [max(least, default=1)] * _MOST_AXES
+        scales = node.constant(len(node.inputs[:3]) - 1) if node.op_type == "Resize" else None
+        pairs = zip_longest(least, () if scales is None else scales[::-1], fillvalue=1)
+        least = [ceil(size / min(scale, 1)) for size, scale in pairs]
         if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
             taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
             ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)

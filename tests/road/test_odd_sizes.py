@@ -15,6 +15,11 @@ _RECURRENT = (
 )
 _WINDOW = "g (float[1,1,N] x) => (float[1,1,M] y) <float[1,1,4] w = {{1, 2, 3, 4}}> {{ y = {op} }}"
 
+_SHRUNK = (
+    "g (float[1,1,N] x) => (float[1,1,M] y) <float[3] s = {1, 1, 0.5}> { r = Resize (x, , s) "
+    "y = MaxPool <kernel_shape = [2], strides = [3]> (r) }"
+)
+
 
 def _recurrent(op, gates):
     w, r = (", ".join(["0.1"] * count * gates) for count in (3, 2))
@@ -30,6 +35,7 @@ def _recurrent(op, gates):
         *((_WINDOW.format(op=op), [(1, 1, 6), (1, 1, 2), (1, 1, 1)])
           for op in ("Conv(x, w)", "MaxPool <kernel_shape = [4]> (x)",
                      "LpPool <kernel_shape = [4]> (x)")),
+        (_SHRUNK, [(1, 1, 6), (1, 1, 3)]),
     ],
 )  # fmt: skip
 def test_what_a_library_does_not_compute_is_run_elsewhere(text, shapes, backend):

@@ -166,8 +166,7 @@ def _show_quantized(graph: onnx.GraphProto) -> None:
     read = {one.input[0] for one in graph.node if one.op_type == "QuantizeLinear"} - shown
     moved = [one.op_type for one in graph.node if shown.intersection(one.input[:1])]
     kinds = {"Softmax"} if _MOVES.isdisjoint(moved) else _MOVES | {"Softmax"}
-    made = [one.output[0] for one in graph.node if one.op_type in kinds]
-    names = filter(read.__contains__, made)
+    names = filter(read.__contains__, [one.output[0] for one in graph.node if one.op_type in kinds])
     graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, names))
 
 

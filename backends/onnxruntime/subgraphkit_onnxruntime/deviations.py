@@ -17,7 +17,8 @@ from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Node, body_graphs
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime.library import onnxruntime
-from subgraphkit_onnxruntime.resizing import cut_fractions, resize_problem
+from subgraphkit_onnxruntime.places import grid_problem, pad_problem, takes_parts
+from subgraphkit_onnxruntime.resizing import copied, cut_fractions, resize_problem
 from subgraphkit_onnxruntime.windows import POOLS, makes_an_element, stated_size, window_problem
 
 
@@ -175,7 +176,9 @@ BEYOND_DOUBLES: Final = "int64 is computed in double precision, which rounds bey
 _ALONG: Final = "scales along an axis of what is computed, which what it fuses does not take"
 _PLACED: Final = "indices are taken to be those of the default output shape"
 _FAR: Final = "dilations of one or three axes put patches elsewhere"
-_WIDENED: Final = "places of another type than the elements, which it widens before it computes"
+_DROPPED: Final = "of a scalar, the axes of constants beside it are dropped"
+_PARTS: Final = "of texts it copies the first of each part alone"
+_OF_ROWS: Final = "rows of one element each, at which a run fails"
 _EXPONENTIALS: Final = "its exponentials overflow, or are cut to whole numbers"
 _IN_FLOAT: Final = "whole numbers of 32 and 64 bits, computed in 24"
 _HEARD: Final = "keepdims is heard although sizes are stated"
@@ -318,6 +321,12 @@ def _has(values: tuple[str, ...], place: int) -> bool:
     return place < len(values) and bool(values[place])
 
 
+def _of_scalar(node: Node) -> str:
+    maker = node.producer(0) or node
+    fed = (at for at in range(len(maker.inputs)) if not maker.is_constant(at))
+    return _DROPPED if () in map(maker.shape, fed) else ""
+
+
 def _is_whole(node: Node) -> bool:
     return node.dtype().label.endswith(("int32", "int64"))
 
@@ -345,14 +354,18 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "DFT": _half_spectrum,
     "Div": _division,
     "Dropout": _dropout,
+    **dict.fromkeys(("Erf", "Sigmoid"), _of_scalar),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
-    "GridSample": lambda node: "" if node.dtype(0) is node.dtype(1) else _WIDENED,
+    "Gather": lambda n: _PARTS * (n.dtype(0) is DataType.STRING and takes_parts(n)),
+    "GridSample": grid_problem,
     **dict.fromkeys(("MatMulInteger", "QLinearMatMul"), _matrices_of_bytes),
     "If": _bodies,
+    "InstanceNormalization": lambda n: "" if (n.shape(0) or "any")[2:] else _OF_ROWS,
     "Loop": lambda node: _bodies(node) or _loop(node),
     "Mul": _infinite,
     "MaxUnpool": lambda node: _PLACED if _has(node.inputs, 2) else "",
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
+    "Pad": pad_problem,
     "QLinearConv": lambda node: window_problem(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
     "ReduceLogSumExp": lambda n: _EXPONENTIALS if n.opset >= _EXPANDED or _is_whole(n) else "",
@@ -363,7 +376,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Shrink": lambda n: _IN_FLOAT if _is_whole(n) else "",
     "Slice": _slice,
     "STFT": _stft,
-    "Upsample": cut_fractions,
+    "Upsample": lambda node: cut_fractions(node) or copied(node),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _behind_last),
     "StringSplit": lambda n: (
         "nothing is split into nothing" if n.attribute("delimiter", "") else ""

@@ -24,7 +24,7 @@ def resize_problem(node: Node) -> str:
         return "a region is left out along axes that keep their size"
     if not _resizes_few_axes(node):
         return "it interpolates along two axes, or the last three, and is an error for others"
-    return cut_fractions(node) or _aligned_corners(node)
+    return cut_fractions(node) or _aligned_corners(node) or copied(node)
 
 
 def _crops_resized_axes(node: Node) -> bool:
@@ -46,6 +46,17 @@ def _aligned_corners(node: Node) -> str:
     if scales is not None and (scales == scales.round()).all():
         return ""
     return "corners are aligned by the rounded output size, not by the scales"
+
+
+def copied(node: Node) -> str:
+    """Look for scales by which all axes may keep their sizes: then it copies."""
+    scales = node.attribute("scales", node.constant(len(node.inputs[:3]) - 1))
+    shape = node.shape(0) or ()
+    sizes = [shape[axis] for axis in node.attribute("axes", range(len(shape)))]
+    pairs = [*zip(sizes, () if scales is None else scales, strict=False)]
+    keep = all(s >= 1 and (n if isinstance(n, int) else 2) * (s - 1) < 1 for n, s in pairs)
+    moves = keep and any(s > 1 != n for n, s in pairs)
+    return "scales by which all axes keep their sizes, for which it copies" if moves else ""
 
 
 def cut_fractions(node: Node) -> str:

@@ -87,8 +87,7 @@ class HandedWeights:
         if not self.arrays:
             return
         make = onnxruntime().OrtValue.ortvalue_from_numpy_with_onnx_type
-        arrays = self.arrays.values()
-        self.values = [make(array, int(DataType.of(array.dtype))) for array in arrays]
+        self.values = [make(array, int(DataType.of(array.dtype))) for array in self.arrays.values()]
         options.add_external_initializers(list(self.arrays), self.values)
         if shared and not are_copied():
             for name, value in zip(self.arrays, self.values, strict=True):

@@ -23,7 +23,8 @@ def window_problem(node: Node) -> str:
         return "padding to the same size is wrong with dilations or steps beyond a window"
     emptied = RegionFallback.emptied_by(node) if not spare and makes_an_element(node) else None
     maker = node.producer(0) if emptied else None
-    while maker and maker != emptied and not _GLIDING.search(maker.op_type):
+    is_told = emptied and all(map(emptied.is_constant, range(1, len(emptied.inputs))))
+    while maker and maker != emptied and not (is_told and _GLIDING.search(maker.op_type)):
         maker = maker.producer(0)
     if maker and maker == emptied:
         return f"of less than a window, which {maker.op_type} may leave, it makes an element"
