@@ -175,6 +175,11 @@ def _accumulate(run: _Run, x: Any, axis: Any, **how: Any) -> Any:
     return run(x, axis.reshape(()), **how)  # [1] in PyTorch
 
 
+def _encode(run: _Run, x: Any, **how: Any) -> Any:
+    """Take texts and numbers of any number of axes."""
+    return (run(x.reshape(-1), **how)[0].reshape(*x.shape, -1),)
+
+
 def _normalise(run: _Run, x: Any, **how: Any) -> Any:
     """Take floats: of integers, square roots are written back in place."""
     return run(x.astype(np.float64) if x.dtype.kind in "iu" else x, **how)
@@ -184,7 +189,7 @@ _MASK: Final = 3
 _MENDINGS: Final[Mapping[str, Callable[..., Any]]] = {
     **dict.fromkeys(("CumProd", "CumSum"), _accumulate), "Normalizer": _normalise,
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _lose),
-    "Attention": _attend, "Resize": _resize, "TopK": _order,
+    "Attention": _attend, "OneHotEncoder": _encode, "Resize": _resize, "TopK": _order,
 }  # fmt: skip
 """By operator, what calls its implementation, the first argument, otherwise."""
 
