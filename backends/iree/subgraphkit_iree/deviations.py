@@ -282,6 +282,7 @@ _ALWAYS: Final[Mapping[str, str]] = {
 }
 _SCALED_BIAS: Final = "a bias, which IREE scales otherwise"
 _OWN_COORDINATES: Final = "a mode other than nearest, for which IREE has coordinates of its own"
+_OTHER_CHANNELS: Final = "sizes that are open, or even: it sums other channels"
 _OPEN_PLANES: Final = "planes of open size, of which what is summed behind is wrong"
 
 _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
@@ -319,7 +320,7 @@ _RULES: Final[Mapping[str, Callable[[sk.Node], str]]] = {
     "Gemm": lambda n: "" if are_fixed(n, 2) and not _has_none(n) else "an open or empty operand",
     "Einsum": _einsum,
     "InstanceNormalization": lambda n: "" if are_fixed(n, first=2) else _OPEN_PLANES,
-    "LRN": lambda n: "" if are_fixed(n) else "sizes that are open, beside which it sums others",
+    "LRN": lambda n: "" if are_fixed(n) and n.attribute("size") % 2 else _OTHER_CHANNELS,
     "Neg": lambda n: "whole numbers, negated as fractions" if n.dtype().label[:3] == "int" else "",
     "STFT": windows.frames_problem,
     "Slice": _slice,

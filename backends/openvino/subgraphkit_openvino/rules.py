@@ -329,6 +329,7 @@ _INT32: Final = (1 << 31) - 1
 
 _CHOSEN: Final = "a condition that chooses itself, which OpenVINO does not compile"
 _OF_ONE: Final = "a mask of a single number, which OpenVINO does not compile"
+_OF_ROWS: Final = "rows of one element each, which OpenVINO leaves unwritten"
 _LOST: Final = "stored regions of a stored picture, whose shape OpenVINO loses"
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **USES,
@@ -341,6 +342,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "GroupNormalization": _group_normalization,
     "Hardmax": lambda _: "one of several equal numbers, of which it may take another",
     **dict.fromkeys(("HardSigmoid", "Selu"), _zeros),
+    "InstanceNormalization": lambda n: "" if (n.shape(0) or "any")[2:] else _OF_ROWS,
     "MatMul": lambda node: _mat_mul(node) or USES["MatMul"](node),
     "MaxRoiPool": lambda n: _LOST if all(map(n.is_constant, (0, 1))) else USES["MaxRoiPool"](n),
     "Mod": lambda node: _mod(node) or USES["Mod"](node),
