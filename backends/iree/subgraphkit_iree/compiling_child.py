@@ -120,8 +120,7 @@ def _in_short(printed: str) -> str:
     if unknown := _UNKNOWN.search(printed):
         return f"it has no conversion for this {unknown[1]}"
     found = _ERROR.search(printed)
-    text = (found[1] if found else printed).strip()
-    return text[:_MOST_SAID] or (printed and "no reason given")
+    return (found[1] if found else printed).strip()[:_MOST_SAID] or (printed and "no reason given")
 
 
 class _Refused(Exception):  # noqa: N818 (a state: the compiler has printed what it is)

@@ -67,6 +67,5 @@ def _steps(node: sk.Node) -> int:
 def frames_problem(node: sk.Node) -> str:
     """Look for a batch or window of open size in a Fourier transform of frames."""
     window = (node.shape(2) or ("",)) if any(node.inputs[2:3]) else ()
-    sizes = (*(node.shape(0) or ("",))[:1], *window)
-    is_fixed = all(isinstance(size, int) for size in sizes)
+    is_fixed = all(isinstance(size, int) for size in (*(node.shape(0) or ("",))[:1], *window))
     return "" if is_fixed else "a batch or window of open size, where IREE leaves the window out"

@@ -102,8 +102,7 @@ def _followers(node: Node) -> Sequence[Node]:
     graph, value, shape = node.graph, node.outputs[0], known_shape(node.output_type())
     readers = node.consumers()
     found = readers if len(readers) == 1 else _gate_after(node)
-    handed_out = [value, *(one.outputs[0] for one in found[:-1])]
-    if any(graph.is_output(one) for one in handed_out):
+    if any(graph.is_output(one) for one in [value, *(one.outputs[0] for one in found[:-1])]):
         return ()
     fits = shape is not None and all(_is_elementwise(one, value, shape) for one in found)
     return found if fits else ()

@@ -39,8 +39,7 @@ def _crops_resized_axes(node: Node) -> bool:
 def _aligned_corners(node: Node) -> str:
     """Look for sizes that are rounded, where the last element lies on the last."""
     mode = node.attribute("coordinate_transformation_mode", "")
-    aligned = mode in {"align_corners", "tf_crop_and_resize"}
-    if not aligned or not any(node.inputs[2:3]):
+    if mode not in {"align_corners", "tf_crop_and_resize"} or not any(node.inputs[2:3]):
         return ""
     scales = node.constant(2)
     if scales is not None and (scales == scales.round()).all():

@@ -134,8 +134,7 @@ class WholeNumbers:
         if is_small and (op_type in _MOVING or op_type in _EXACT_IF_SMALL):
             return None
         # What only says where to look and what to mask is small; what a caller gets back is data.
-        steers = self._leaving.isdisjoint(node.outputs)
-        if steers and self._is_bounded(op_type, (*read, *made)):
+        if self._leaving.isdisjoint(node.outputs) and self._is_bounded(op_type, (*read, *made)):
             self.trusting.add(node.id)
             return None
         return self._misfit(node, read, made)

@@ -76,8 +76,7 @@ class Questions:
         found = subgraph.inputs, subgraph.outputs, tuple(node.id for node in subgraph.members)
         if found != (asked.inputs, asked.outputs, asked.nodes):
             return None
-        stored = subgraph.constants
-        is_same = all(stored.get(name) is one for name, one in asked.constants.items())
+        is_same = all(subgraph.constants.get(name) is one for name, one in asked.constants.items())
         return (model, held) if is_same else None
 
     def _needs_a_typed_input(self, node: int) -> bool:

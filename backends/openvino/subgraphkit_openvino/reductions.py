@@ -109,8 +109,7 @@ def _widen(op: Any) -> None:
 
 def _is_wrong(folder: Path | None) -> bool:
     """Say whether this version of OpenVINO computes the combination wrongly; asked once."""
-    question = f"reduction {library.runtime().get_version()}"
-    return _ANSWERS.recall(question, _miscomputes, folder)
+    return _ANSWERS.recall(f"reduction {library.runtime().get_version()}", _miscomputes, folder)
 
 
 def _miscomputes() -> bool:

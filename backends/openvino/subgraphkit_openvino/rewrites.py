@@ -101,8 +101,7 @@ def keep_places_inside(op: Any, ops: Any) -> None:
     Indices out of range are an error in ONNX; of these, the nearest element is taken.
     """
     data, places = op.input_values()
-    is_stored = places.get_node().get_type_name() == "Constant"
-    if is_stored or data.get_partial_shape().is_static:
+    if places.get_node().get_type_name() == "Constant" or data.get_partial_shape().is_static:
         return
     first = op.get_attributes()["batch_dims"]
     ends = (first, first + places.get_partial_shape()[-1].get_length(), 1)
@@ -149,8 +148,7 @@ def cover_other_axes(op: Any, ops: Any) -> None:
 def repeat_along_new_axes(op: Any, ops: Any) -> None:
     """Repeat what is known when running, as a spread along new axes; Tile reads elsewhere."""
     data, counts = op.input_values()
-    is_stored = counts.get_node().get_type_name() == "Constant"
-    if is_stored and data.get_partial_shape().is_static:
+    if counts.get_node().get_type_name() == "Constant" and data.get_partial_shape().is_static:
         return
     rank = op.output(0).get_partial_shape().rank.get_length()
     ones, last = ops.constant(np.ones((rank, 1), np.int64)), ops.constant([-1])
@@ -348,8 +346,7 @@ def multiply_matrices(op: Any, ops: Any) -> None:
 @walks.each("Broadcast")
 def spread_by_ones(op: Any, ops: Any) -> None:
     """Spread what has open sizes by ones: of two open sizes, OpenVINO (2026.4) tells the first."""
-    is_open = op.get_input_partial_shape(0).is_dynamic
-    if is_open and op.get_attributes()["mode"] == "bidirectional":
+    if op.get_input_partial_shape(0).is_dynamic and op.get_attributes()["mode"] == "bidirectional":
         (value, sizes), kind = op.input_values(), op.get_output_element_type(0)
         join = ops.logical_and if kind.get_type_name() == "boolean" else ops.multiply
         ones = ops.broadcast(ops.constant(1, kind), sizes)

@@ -45,8 +45,7 @@ def _bit_shift(node: Node) -> str:
 
 def _dropout(node: Node) -> str:
     given = node.constant(2)
-    trains = any(node.inputs[2:]) and (given is None or given.any())
-    return _INFERENCE if trains else ""
+    return _INFERENCE if any(node.inputs[2:]) and (given is None or given.any()) else ""
 
 
 _of_doubles = _when(lambda n: n.dtype() is DataType.DOUBLE, "TVM rounds factors to float32")

@@ -42,8 +42,7 @@ def _attention_of(
     scores = scores_of(q, k, scale)
     if bias is not None:
         scores = scores + bias
-    weights = rows.in_rows(rows.softmax, scores, scores.shape[-1])
-    return merge_heads(multiply(weights, v)), scores
+    return merge_heads(multiply(rows.in_rows(rows.softmax, scores, scores.shape[-1]), v)), scores
 
 
 def scores_of(q: Array, k: Array, scale: float) -> Array:

@@ -62,8 +62,7 @@ def by_columns(problem: Problem, w: Array, b: Array | None) -> Tiling:
 
 def _nanoseconds(problem: Problem) -> float:
     weights = problem.filters * problem.channels // problem.groups * problem.taps
-    products = problem.batch * problem.pixels * weights
-    return products / PRODUCTS_PER_NS + weights / _WEIGHTS_PER_NS
+    return problem.batch * problem.pixels * weights / PRODUCTS_PER_NS + weights / _WEIGHTS_PER_NS
 
 
 def _point_tiles(problem: Problem) -> list[Tile]:

@@ -43,8 +43,7 @@ class _TransposedWindows(WindowAttributes):
         dilation = self.dilations[axis] if self.dilations else 1
         more = self.more[axis] if self.more else 0
         full = stride * (size - 1) + more + (taps - 1) * dilation + 1
-        same = self.auto_pad in {"SAME_UPPER", "SAME_LOWER"}
-        if self.shape is None and not same:
+        if self.shape is None and self.auto_pad not in {"SAME_UPPER", "SAME_LOWER"}:
             before, after = self.stated_padding(axis)
             return stride, dilation, before, full - before - after
         # SAME pads; it does not make more than there is

@@ -64,8 +64,7 @@ def refused_type(
     domain: str, op_type: str, opset: int, inputs: Elements, outputs: Elements
 ) -> Refusal | None:
     """Return a refusal if nothing computes an operator of these element types, else None."""
-    table = _NOT_COMPUTED.get((domain, op_type), {})
-    for place, refused in table.items():
+    for place, refused in _NOT_COMPUTED.get((domain, op_type), {}).items():
         element = inputs[place] if place < len(inputs) else 0
         if element in refused:
             return _refusal(qualified_name(domain, op_type), opset, _list_names((element,)))
@@ -77,8 +76,7 @@ def refused_type(
 
 
 def _list_names(elements: Elements) -> str:
-    names = [DataType(element).label for element in elements if element]
-    return " and ".join(dict.fromkeys(names))
+    return " and ".join(dict.fromkeys([DataType(element).label for element in elements if element]))
 
 
 def _refusal(label: str, opset: int, what: str) -> Refusal:

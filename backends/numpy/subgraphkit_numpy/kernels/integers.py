@@ -45,8 +45,7 @@ def _whole(x: Array, zero: Array | None, dtype: Any = np.float64) -> Array:
 def _exactly(x: Array, zero: Array | None, terms: int) -> Array:
     """Return weights less their zero point, as float32 if sums of that many terms are exact."""
     y = _whole(x, zero)
-    largest = float(np.abs(y).max(initial=0.0))
-    return y.astype(np.float32) if terms * _BYTE * largest < _EXACT else y
+    return y.astype(np.float32) if terms * _BYTE * float(np.abs(y).max(initial=0.0)) < _EXACT else y
 
 
 def _factor(
@@ -155,8 +154,7 @@ def _range_of(x: Array) -> tuple[Array, Array]:
     """Return scale and zero point for an array and 0 in bytes, as ``DynamicQuantizeLinear``."""
     low, high = (np.float32(f(x, initial=0.0)) for f in (np.min, np.max))
     scale = (high - low) / np.float32(_BYTE) if high > low else np.float32(1)
-    zero = np.rint(np.clip(-low / scale, 0, _BYTE))
-    return np.asarray(scale), np.asarray(zero).astype(np.uint8)
+    return np.asarray(scale), np.asarray(np.rint(np.clip(-low / scale, 0, _BYTE))).astype(np.uint8)
 
 
 @kernel("QAttention", domain=MICROSOFT)
@@ -166,8 +164,7 @@ def q_attention(site: Site) -> Made:
 
     def compute(*given: Any) -> Any:
         x, w, bias, x_scale, w_scale, mask, x_zero, w_zero, past = pad_values(given, 9)
-        total = _product(x, x_zero, factor(w, w_zero))
-        scaled = _scale_total(total, x_scale, w_scale, bias)
+        scaled = _scale_total(_product(x, x_zero, factor(w, w_zero)), x_scale, w_scale, bias)
         return attend_projected(site, scaled, bias.dtype, mask, past)
 
     return Kernel(compute, shares=True)

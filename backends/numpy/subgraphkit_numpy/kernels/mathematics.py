@@ -47,8 +47,7 @@ def determinant(_site: Site) -> Made:
     """Return the determinant of every matrix."""
 
     def compute(x: Array) -> Array:
-        found = np.linalg.det(x) if x.shape[-1] < _LARGE else _by_reflections(x)
-        return np.asarray(found, x.dtype)
+        return np.asarray(np.linalg.det(x) if x.shape[-1] < _LARGE else _by_reflections(x), x.dtype)
 
     return in_wide(compute)
 

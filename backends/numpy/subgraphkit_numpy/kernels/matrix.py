@@ -83,8 +83,7 @@ def _shared_stack(a: Array, b: Array) -> Array:
     right = np.broadcast_to(b, (*batch, *b.shape[-2:]))
     out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.result_type(a, b))
     axis = batch.index(max(batch))
-    before = (slice(None),) * axis
-    parts = [(*before, part) for part in cut(batch[axis], thread_count())]
+    parts = [(*((slice(None),) * axis), part) for part in cut(batch[axis], thread_count())]
     share(_multiply_stack, parts, left, right, out)
     return out
 

@@ -69,8 +69,7 @@ def layer_normalization(site: Site) -> Made:
     stashed = [site.output_dtype(1), site.output_dtype(2)]
 
     def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
-        first = axis + x.ndim if axis < 0 else axis
-        wide, axes = widen(x), tuple(range(first, x.ndim))
+        wide, axes = widen(x), tuple(range((axis + x.ndim if axis < 0 else axis), x.ndim))
         mean = wide.mean(axes, keepdims=True)
         variance = np.square(wide - mean).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(variance + wide.dtype.type(epsilon))

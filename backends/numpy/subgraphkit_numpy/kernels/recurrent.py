@@ -208,8 +208,7 @@ def _over_time(
     zero = np.zeros((batch, cell.recurrence.shape[0]), x.dtype)
     state: State = tuple(zero if value is None else value for value in given)
     y = np.zeros((steps, *zero.shape), x.dtype)
-    order = range(steps - 1, -1, -1) if backwards else range(steps)
-    for time in order:
+    for time in range(steps - 1, -1, -1) if backwards else range(steps):
         following = cell.step(cell, x[time], state)
         if lengths is None:
             state = following

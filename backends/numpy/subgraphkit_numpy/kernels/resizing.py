@@ -292,7 +292,6 @@ def resize_by_scales(site: Site) -> Made:
         given = (1.0, 1.0, site.attribute("height_scale"), site.attribute("width_scale"))
 
     def compute(x: Array, scales: Array | None = None) -> Array:
-        factors = given if scales is None else scales.tolist()
-        return _resize(x, None, tuple(factors), None, settings)
+        return _resize(x, None, tuple(given if scales is None else scales.tolist()), None, settings)
 
     return Kernel(compute, shares=True)

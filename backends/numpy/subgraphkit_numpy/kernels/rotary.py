@@ -40,8 +40,7 @@ def rotary_embedding(site: Site) -> Made:
 
     def compute(x: Array, position: Array, cos: Array, sin: Array) -> Array:
         is_split = x.ndim == 4  # noqa: PLR2004 (heads have an axis)
-        count = heads or x.shape[-1] // (2 * cos.shape[1])
-        split = x if is_split else split_heads(x, count)
+        split = x if is_split else split_heads(x, (heads or x.shape[-1] // (2 * cos.shape[1])))
         places = position
         if position.ndim == 1:
             places = position.reshape(1, 1) + np.arange(split.shape[2])

@@ -82,8 +82,7 @@ def split_to_sequence(site: Site) -> Made:
             edges = list(range(sizes.item(), length, sizes.item()))
         else:
             edges = np.cumsum(sizes)[:-1].tolist()
-        count = length if sizes.ndim == 0 else sizes.size
-        return list(np.split(x, edges, axis)) if count else []
+        return list(np.split(x, edges, axis)) if (length if sizes.ndim == 0 else sizes.size) else []
 
     return compute
 

@@ -68,8 +68,7 @@ def _with_sizes(x: Array, axes: Iterable[int] | None, sizes: Iterable[int]) -> S
 
 def _pad(site: Site, values: Values) -> Sequence[int]:
     x, pads, axes = values[0], _value(values, 1), _value(values, 3)
-    stated = site.ints("pads") or site.ints("paddings") or ()
-    amounts = stated if pads is None else _ints(pads)
+    amounts = (site.ints("pads") or site.ints("paddings") or ()) if pads is None else _ints(pads)
     along = list(range(x.ndim)) if axes is None else _ints(axes)
     ends = zip(along, amounts, amounts[len(along) :], strict=False)
     return _with_sizes(x, along, [max(0, x.shape[axis] + a + b) for axis, a, b in ends])

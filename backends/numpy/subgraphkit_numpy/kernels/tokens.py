@@ -137,8 +137,7 @@ def tokenize(site: Site) -> Made:
 
     def compute(texts: Array) -> Array:
         made, counts = _side_by_side(site, texts, tokens, padding)
-        has_none = marked and counts.max(initial=0) == _MARKS
-        return made[..., :0] if has_none else made
+        return made[..., :0] if marked and counts.max(initial=0) == _MARKS else made
 
     return compute
 

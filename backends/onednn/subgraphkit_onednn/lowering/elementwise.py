@@ -227,8 +227,7 @@ def reduction(draft: GraphDraft, node: Node) -> None:
     x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
     if node.op_type == "ReduceSumSquare":
         x = draft.add("square", [x], draft.like(x))
-    axes = _axes(draft, node, len(x.dims))
-    if longer := [axis for axis in axes if x.dims[axis] > 1]:
+    if longer := [axis for axis in _axes(draft, node, len(x.dims)) if x.dims[axis] > 1]:
         last = [axis for axis, length in enumerate(x.dims) if length > 1][-len(longer) :]
         told = "for axes that are not the last ones, oneDNN has a slow reference kernel alone"
         require(longer == last, "attribute", told)

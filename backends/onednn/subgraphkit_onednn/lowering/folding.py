@@ -41,8 +41,7 @@ def folded_into_convolution(draft: GraphDraft, node: Node, y: DraftTensor) -> bo
 
     def shifts(scale: Array, beta: Array, mean: Array, variance: Array, *old: Array) -> Array:
         factor = scale / np.sqrt(variance + np.float32(epsilon))
-        before = old[0] - mean if old else -mean
-        return np.ascontiguousarray(beta + before * factor, np.float32)
+        return np.ascontiguousarray(beta + (old[0] - mean if old else -mean) * factor, np.float32)
 
     old_names = bias[0].source.names if bias and bias[0].source is not None else ()
     scaled = draft.tensor(w.dims, w.dtype, Source((*w.source.names, *statistics), weights))

@@ -42,8 +42,7 @@ def add_profile(
     if not ranges:
         return
     profile = check(parsed.builder.create_optimization_profile(), "make a profile")
-    tensors = map(parsed.network.get_input, range(parsed.network.num_inputs))
-    for tensor in tensors:
+    for tensor in map(parsed.network.get_input, range(parsed.network.num_inputs)):
         if (found := ranges.get(tensor.name)) is None:
             continue
         if tensor.is_shape_tensor and found.values is not None:

@@ -198,8 +198,7 @@ def rename(proto: Any, subgraph: Subgraph) -> NameMap:
 
     ``proto``: A model whose nodes ``mark_places`` marked, rewritten since or not.
     """
-    kept = {value.name for value in (*proto.graph.input, *proto.graph.output)}
-    renamed = _Renaming(kept)
+    renamed = _Renaming({value.name for value in (*proto.graph.input, *proto.graph.output)})
     renamed.graph(proto.graph)
     for values in (proto.graph.value_info, proto.graph.initializer):
         # which were in the order of the former names

@@ -102,8 +102,7 @@ class ParserQueries:
         """Ask until the rest is taken; return place, code and text of what is not."""
         found = self._ask_until_taken(first)
         rows = [[place, *said] for place, said in sorted(found.items())]
-        passes = any(is_machine_fault(text) for _, text in found.values())
-        return Passing(rows) if passes else rows
+        return Passing(rows) if any(is_machine_fault(text) for _, text in found.values()) else rows
 
     def _ask_until_taken(self, first: _Asked) -> _Faults:
         left = list(range(len(first.subgraph.nodes)))

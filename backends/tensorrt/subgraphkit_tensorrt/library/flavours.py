@@ -97,8 +97,7 @@ def find(flavour: str = "auto") -> Installation:
         problem = f"{_VARIABLE} is {flavour!r}, expected auto, {', '.join(FLAVOURS)}"
         hint = f"Correct {_VARIABLE}, or unset it."
         return Installation("absent package", None, machine(), problem, hint)
-    candidates = FLAVOURS.values() if flavour == "auto" else (FLAVOURS[flavour],)
-    for candidate in candidates:
+    for candidate in FLAVOURS.values() if flavour == "auto" else (FLAVOURS[flavour],):
         if module := _installed_module(candidate):
             return _load(candidate, module)
     missed = FLAVOURS["tensorrt" if flavour == "auto" else flavour]

@@ -52,8 +52,7 @@ _LISTENERS: Final[dict[int, list[list[str]]]] = {}
 def _tell(line: str) -> bool:
     """Report a line to the listeners of this thread; returns whether there are any."""
     own = _LISTENERS.get(threading.get_ident())
-    everybody = [one for listeners in [*_LISTENERS.values()] for one in [*listeners]]
-    hearing = own or everybody
+    hearing = own or [one for listeners in [*_LISTENERS.values()] for one in [*listeners]]
     for lines in hearing:
         lines.append(line)
         del lines[:-_KEPT]
@@ -125,8 +124,7 @@ def check_run(result: _T | None, what: str, lines: Sequence[str] = (), *, hint: 
 def tail(lines: Sequence[str]) -> str:
     """Return the last different lines, errors rather than warnings, one below the other."""
     told = list(dict.fromkeys(lines))
-    errors = [line for line in told if not line.startswith("warning")]
-    return "\n".join((errors or told)[-_QUOTED:])
+    return "\n".join(([line for line in told if not line.startswith("warning")] or told)[-_QUOTED:])
 
 
 def _failure(

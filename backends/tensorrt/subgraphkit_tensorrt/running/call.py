@@ -292,8 +292,7 @@ class PreparedCall:
             self._cuda.copy(target.address, output.place, output.nbytes, self._slot.stream)
             return
         self._slot.wait()  # then what is on the host is there
-        data = output.host.ctypes.data
-        self._cuda.upload(target.address, data, output.nbytes, self._slot.stream)
+        self._cuda.upload(target.address, output.host.ctypes.data, output.nbytes, self._slot.stream)
 
     def _result(self, at: int, output: EngineOutput, start: int, request: Request) -> Any:
         tensor, stream = output.tensor, self._slot.stream

@@ -173,8 +173,7 @@ class Contexts:
         trt, can = library.trt, library.capabilities
         strategies = trt.ExecutionContextAllocationStrategy
         # Streamed weights take scratch of their own, which the library knows best.
-        is_private = self._options.weight_streaming
-        strategy = strategies.STATIC if is_private else strategies.USER_MANAGED
+        strategy = strategies.STATIC if self._options.weight_streaming else strategies.USER_MANAGED
         if not can.runtime_config:
             return engine.create_execution_context(strategy)
         if self._runtime_config is None:

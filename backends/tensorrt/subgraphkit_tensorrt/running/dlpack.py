@@ -162,8 +162,7 @@ def take(capsule: Any) -> Foreign:
         BufferError: Its element type has no NumPy counterpart; the capsule stays as it is.
         ValueError: It is no capsule of DLPack, was taken before, or has gaps.
     """
-    place = _pointer(capsule, _NAME)
-    managed = ctypes.cast(place, ctypes.POINTER(_Managed))
+    managed = ctypes.cast(_pointer(capsule, _NAME), ctypes.POINTER(_Managed))
     tensor = managed.contents.tensor
     dtype = _read(tensor.dtype)
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
@@ -172,8 +171,7 @@ def take(capsule: Any) -> Foreign:
     if not is_row_major(shape, strides):
         _release(managed)
         raise ValueError(GAPS)
-    address = (tensor.data or 0) + tensor.byte_offset
-    return Foreign(address, shape, dtype, lambda: _release(managed))
+    return Foreign((tensor.data or 0) + tensor.byte_offset, shape, dtype, lambda: _release(managed))
 
 
 def _release(managed: Any) -> None:

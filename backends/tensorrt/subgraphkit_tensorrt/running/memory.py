@@ -66,8 +66,7 @@ class DeviceMemory:
     @property
     def kept_bytes(self) -> int:
         """Bytes kept for later, those that streams have yet to let go of among them."""
-        held = self._cuda.pool_holds(self._pool) if self._pool else 0
-        return max(held - self.taken_bytes, 0)
+        return max((self._cuda.pool_holds(self._pool) if self._pool else 0) - self.taken_bytes, 0)
 
     def take(self, nbytes: int, stream: int) -> Block:
         """Return a block to be used on a stream.

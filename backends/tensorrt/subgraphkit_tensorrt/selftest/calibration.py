@@ -107,8 +107,7 @@ def _take(cuda: Cuda, nbytes: int = _NBYTES) -> int:
 
 @_assume("an error is told once more and then forgotten", (2, 2, 0))
 def _forgets(cuda: Cuda) -> Any:
-    status = _take(cuda, _TOO_MUCH)
-    return status, cuda.status("cudaGetLastError"), cuda.status("cudaGetLastError")
+    return _take(cuda, _TOO_MUCH), cuda.status("cudaGetLastError"), cuda.status("cudaGetLastError")
 
 
 @_assume("nobody waits for a stream that is recorded", _LOST)
