@@ -134,7 +134,7 @@ def _answer(figures: Mapping[str, Any]) -> Iterator[str]:
     times = {label: found for label, found in figures["times"].items() if label != best}
     ahead = ", ".join(f"{_times_as_fast(found)} as {label}" for label, found in times.items())
     if best == present:
-        yield f"{best} stays: nothing is surely faster." + (f" It is {ahead}." if ahead else "")
+        yield f"{best} stays: no other is reliably faster." + (f" It is {ahead}." if ahead else "")
     elif ahead:
         yield f"{best} is {ahead}."
     else:
@@ -155,7 +155,7 @@ def _answer(figures: Mapping[str, Any]) -> Iterator[str]:
         busy = f"{figures['busy']:.0%} of the processors while this was measured"
         yield f"Other programs took {busy}."
         yield (
-            "It is kept, as you asked." if figures["kept"] else "It is not kept (keep it: --keep)."
+            "It is kept, as you asked." if figures["kept"] else "So it is not kept (--keep does)."
         )
 
 
@@ -173,7 +173,7 @@ def _candidate(one: Mapping[str, Any], figures: Mapping[str, Any]) -> Sequence[C
     elif found and found[1] > 1:
         verdict = "slower"
     else:
-        verdict = "not surely faster"
+        verdict = "not reliably faster"
     against = [1.0, None, None] if label == _reference(figures) else found or [None] * 3
     return (label, verdict, *against, seconds[0] * 1e3, one["subgraphs"])
 

@@ -21,7 +21,7 @@ def test_the_present_choice_stays_unless_another_is_surely_faster(register, tmp_
     assert homes(tune(bound, backends="a,c")) == {"a": 8}
     found = tune(bound)
     assert found.figures["present"] == "a"
-    assert found.report().startswith("a stays: nothing is surely faster.")
+    assert found.report().startswith("a stays: no other is reliably faster.")
     assert homes(found) == {"a": 8}
     narrow = tune(bound, backends="c")  # auto keeps what was measured of all
     assert homes(narrow) == {"c": 8}

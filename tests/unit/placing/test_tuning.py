@@ -243,7 +243,7 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page():
         "m.onnx: the fastest backend",
         "quick 1, slow 2 is 1.10 times (1.05 to 1.14) as fast as slow.",
         "measured for batch=1 only",
-        "not surely faster",
+        "not reliably faster",
         "no device",
         "slow, s",
         "17.2",
@@ -251,5 +251,5 @@ def test_a_tuning_says_who_won_and_why_in_a_line_and_on_a_page():
         assert words in page
     alone = {**figures, "best": "slow", "ratio": [1.0, 1.0, 1.0]}
     told = replace(found, placement=replace(placement, figures=alone))._repr_html_()
-    assert "slow stays: nothing is surely faster." in told
+    assert "slow stays: no other is reliably faster." in told
     assert "<script" not in told
