@@ -117,6 +117,11 @@ def _transposed() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(1, 64, 32, 32)}, w=_numbers(64, 64, 4, 4))
 
 
+def _depthwise_rows() -> tuple[Any, Feeds]:
+    step = "Conv<pads=[7,7],group=128>({0}, w)"
+    return _repeated(step, 6, _numbers(1, 128, 1024), w=_numbers(128, 1, 15))
+
+
 def _depthwise() -> tuple[Any, Feeds]:
     step, weight = "Conv<pads=[1,1,1,1], group=144>({0}, w)", _numbers(144, 1, 3, 3) * 5
     return _repeated(step, 6, _numbers(1, 144, 56, 56), w=weight)
@@ -260,6 +265,7 @@ MODELS: Final = {
     "rows": _rows,
     "transposed": _transposed,
     "depthwise": _depthwise,
+    "depthwise rows": _depthwise_rows,
     "product": _product,
     "short product": _short_product,
     "recurrent": _recurrent,

@@ -133,10 +133,11 @@ def _kind_of_convolution(node: Node) -> str:
         return "volume"
     if node.op_type == "ConvTranspose":
         return "transposed"
-    if node.attribute("group", 1) > 1 and prod(filters[1:]) < _LONG_SUM:
-        return "depthwise"
     # windows of one element are a product, over any axes
-    return "rows" if axes == _OF_ROWS and filters[-1:] > (1,) else "convolution"
+    along_rows = axes == _OF_ROWS and filters[-1:] > (1,)
+    if node.attribute("group", 1) > 1 and prod(filters[1:]) < _LONG_SUM:
+        return "depthwise rows" if along_rows else "depthwise"
+    return "rows" if along_rows else "convolution"
 
 
 def _runs_along_rows(node: Node) -> bool:
@@ -264,7 +265,7 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("Softmax", "LogSoftmax"), "columns"),
     **dict.fromkeys(("Mish", "Softplus"), "logarithm"),
     **dict.fromkeys(("Celu", "Elu", "Selu"), "exponential"),
-    **dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Cosh", "Sin", "Sinh", "Tan"), "sine"),
+    **dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Cosh", "Log", "Sin", "Sinh", "Tan"), "sine"),
     "Where": "choice",
     **dict.fromkeys(("Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu"), "short curve"),
     "GridSample": "sampling",

@@ -43,6 +43,7 @@ _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "rows": (0.018, 0.0085, 0.0063, 0.0063, 0.13),
     "transposed": (0.04, 0.0157, 0.01, 0.0085, 0.13),
     "depthwise": (0.16, 0.021, 0.03, 0.038, 0.18),
+    "depthwise rows": (0.3, 0.13, 0.06, 0.3, 0.04),
     "product": (0.0076, 0.0062, 0.0061, 0.0068, 0.032),
     "short product": (0.018, 0.0065, 0.0061, 0.0068, None),
     "recurrent": (0.07, 0.021, 0.026, None, None),

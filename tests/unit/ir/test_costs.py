@@ -76,6 +76,7 @@ def test_the_effort_of_a_node_is_no_less_than_its_operations(call, inputs, outpu
 
 @pytest.mark.parametrize(("space", "reach", "call", "kind"), [
     ([900, 1], [3, 1], "Conv<group=2>", "depthwise"),
+    ([900], [3], "Conv<group=2>", "depthwise rows"),
     ([900, 1], [900, 1], "Conv<group=2>", "convolution"),  # of long sums
     ([900], [1], "Conv", "convolution"),  # which is a product
     ([900], [3], "Conv", "rows"),
