@@ -96,6 +96,7 @@ class Planning(Absent):
 @pytest.fixture(autouse=True)
 def backends(tmp_path, monkeypatch):
     """Have backends that take two operators of four, that are not here, and that store engines."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # plans name the threads
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SUBGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     never_runs = claiming(["Neg", "Abs"], "taker", make=never)
