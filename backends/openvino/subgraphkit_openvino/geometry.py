@@ -41,8 +41,7 @@ def _keeps_first_axis(node: Node) -> bool:
     if 0 not in axes:
         return True
     place = axes.index(0)
-    at = 1 if len(node.inputs) <= _SCALES else _SCALES
-    for how, one in ((at, 1), (_SIZES, shape[0])):
+    for how, one in ((len(node.inputs[:3]) - 1, 1), (_SIZES, shape[0])):
         if node.shape(how) in {None, (0,)}:
             continue
         if (stated := node.constant(how)) is not None:

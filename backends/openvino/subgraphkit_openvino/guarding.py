@@ -117,6 +117,5 @@ def _may_copy(node: Node) -> bool:
         return any(one.op_type in _OF_SOMETHING or _may_copy(one) for one in inner)
     if node.op_type != "Reshape" or node.is_constant(1):
         return False
-    shapes = node.graph.shape(node.outputs[0]) or (), node.shape(0) or ()
-    pairs = zip_longest(*shapes, fillvalue=0)
+    pairs = zip_longest(node.graph.shape(node.outputs[0]) or (), node.shape(0) or (), fillvalue=0)
     return any(made is None or (made != read and not isinstance(made, int)) for made, read in pairs)

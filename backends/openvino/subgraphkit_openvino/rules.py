@@ -204,9 +204,12 @@ def _quantize(node: Node) -> str:
 def _slice(node: Node) -> str:
     if len(node.inputs) > _AXES and node.inputs[_AXES] and not node.is_constant(_AXES):
         return "axes known when running, at which OpenVINO crashes"
-    steps = node.constant(4)
+    steps, starts, ends = map(node.constant, (4, 1, 2))
     if steps is not None and steps.size and not -_INT32 <= steps.min() <= steps.max() <= _INT32:
         return "steps beyond 32 bits, at which OpenVINO crashes"
+    told = zip(starts, ends, strict=True) if starts is not None and ends is not None else ()
+    if not is_fixed(node) and any(start < 0 < end < _INT32 for start, end in told):
+        return "from an open end to one that is not, beyond which OpenVINO writes"
     return ""
 
 

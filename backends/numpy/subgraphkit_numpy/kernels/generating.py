@@ -38,8 +38,7 @@ def keep_triangle(site: Site) -> Made:
 @kernel("EyeLike")
 def eye_like(site: Site) -> Made:
     """Write ones along a diagonal, so many places above the main one."""
-    above = site.attribute("k", 0)
-    return lambda x: np.eye(len(x), x.shape[-1], above, _dtype(site, x.dtype))
+    return lambda x: np.eye(len(x), x.shape[-1], site.attribute("k", 0), _dtype(site, x.dtype))
 
 
 @kernel("AffineGrid")
