@@ -100,7 +100,7 @@ class Verification(Paged):
         if self.outcome == "agrees":
             return "All agree."
         if self.subgraphs is None:
-            return "They do not agree. To see which subgraph is at fault: --per-subgraph"
+            return "They do not agree. --per-subgraph, or per_subgraph=True, finds the subgraph"
         if not self.at_fault:
             return (
                 "They do not agree, though every subgraph is right on the reference's values: "
