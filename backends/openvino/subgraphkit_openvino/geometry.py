@@ -46,8 +46,7 @@ def _keeps_first_axis(node: Node) -> bool:
             continue
         if (stated := node.constant(how)) is not None:
             return len(stated) > place and bool(stated[place] == one)
-        first = _first_size(node.producer(how))
-        return first is not None and first == shape[0]
+        return _first_size(node.producer(how)) == shape[0] is not None
     return bool(node.attribute("scales", (1,) * len(shape))[place] == 1)
 
 
@@ -72,8 +71,7 @@ def _first_size(maker: Node | None) -> Dim:
         maker = maker.producer(0)
     if maker is None or maker.op_type != "Shape" or maker.attribute("start", 0):
         return None
-    shape = maker.shape(0)
-    return shape[0] if shape else None
+    return (maker.shape(0) or (None,))[0]
 
 
 def pool_problem(node: Node) -> str:
@@ -123,6 +121,9 @@ def far_window(node: Node, filters: int = 1) -> str:
 
 def padded_point(node: Node) -> str:
     """Refuse padding wider than a window, and strides of one element, which go in front of it."""
+    batch, *sizes = node.shape(0) or (None,)
+    if set(sizes) == {1} and not isinstance(batch, int):
+        return "an open number of single elements, to whose sums OpenVINO fails to add"
     filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or (None,)
     strides, pads = node.attribute("strides", None) or (), node.attribute("pads", None) or ()
     steps = tuple(node.attribute("dilations", None) or (1,) * len(pads))

@@ -126,12 +126,12 @@ def end_where_it_begins(op: Any, ops: Any) -> None:
 def cover_other_axes(op: Any, ops: Any) -> None:
     """Cut what GatherElements reads down to its indices, of which other axes may be shorter."""
     data, places = op.input_values()
+    kind = data.get_element_type().get_type_name()
+    if kind != "boolean" and data.get_node().get_type_name() == "Slice":
+        data = ops.maximum(data, data).output(0)  # or it is left out, and ends are elsewhere
+        op.input(0).replace_source_output(data)
     rank = places.get_partial_shape().rank.get_length()
     axis = op.get_attributes()["axis"] % max(rank, 1)
-    if data.get_node().get_type_name() == "Slice":  # it is left out, and the end is elsewhere then
-        shape = ops.shape_of(data, places.get_element_type().get_type_name())
-        size = ops.gather(shape, ops.constant(axis), ops.constant(0))
-        op.input(1).replace_source_output(ops.floor_mod(places, size).output(0))
     others = [at for at in range(rank) if at != axis]
     sizes = [places.get_partial_shape()[at] for at in others]
     is_same = sizes == [data.get_partial_shape()[at] for at in others]
@@ -220,12 +220,19 @@ def hold_apart(model: Any) -> None:
         _part(several if len(several) > 1 else ())
 
 
-@walks.each("Concat")
-def count_from_the_first_axis(op: Any, ops: Any) -> None:
-    """Join parts along an axis of 0 or more; of others, OpenVINO (2026.4) ends the process."""
-    axis = op.get_attributes()["axis"]
-    if axis < 0 and (rank := op.get_output_partial_shape(0).rank).is_static:
-        op.output(0).replace(ops.concat(op.input_values(), axis + rank.get_length()).output(0))
+@walks.each("Split")
+def split_by_lengths(op: Any, ops: Any) -> None:
+    """Say how long parts are that are squeezed.
+
+    If they are joined, OpenVINO (2026.4) fails for open sizes, and ends the process where the axis
+    is counted from the last.
+    """
+    axis = int(op.input_value(1).get_node().get_data())
+    is_single = op.get_output_partial_shape(0)[axis] == 1
+    if is_single and "Squeeze" in {one.get_type_name() for one in walks.readers(op)}:
+        parts = ops.variadic_split(op.input_value(0), axis, [1] * op.get_output_size())
+        for old, new in zip(op.outputs(), parts.outputs(), strict=True):
+            old.replace(new)
 
 
 @walks.each("MaxPool")
@@ -242,8 +249,7 @@ def choose_first(op: Any, _: Any) -> None:
 @walks.each("ScatterElementsUpdate", "ScatterNDUpdate")
 def scatter_elsewhere(op: Any, _: Any) -> None:
     """Keep what others read than what scatters into it, or OpenVINO may not find its memory."""
-    end = op.input(0)
-    _part((end,) if len(end.get_source_output().get_target_inputs()) > 1 else ())
+    _part(op.inputs()[:1] if len(op.input_value(0).get_target_inputs()) > 1 else ())
 
 
 @walks.each("Abs")
@@ -281,19 +287,14 @@ def mask_attention(op: Any, ops: Any) -> None:
         is_bare = is_bare and op.get_input_partial_shape(1)[-2].is_dynamic
     else:
         made = scores.get_node().get_type_name() in {"Divide", "MatMul", "Multiply"}
-        is_bare = made and _open_rank(scores) > 1
+        shape = scores.get_partial_shape()
+        is_bare = made and shape.rank.is_static and len(shape) > 1 and shape[-1].is_dynamic
     if is_bare:
         shape = ops.shape_of(op.input_value(int(is_whole)))
         size = ops.gather(shape, ops.constant([[-1 - is_whole]]), ops.constant(0))
         none = ops.convert(ops.less(size, ops.constant([0])), scores.get_element_type())
         place, mask = (_MASK, none) if is_whole else (0, ops.add(scores, none))
         op.input(place).replace_source_output(mask.output(0))
-
-
-def _open_rank(value: Any) -> int:
-    """Return the rank of a value whose last size is open; else 0."""
-    shape = value.get_partial_shape()
-    return len(shape) if shape.rank.is_static and len(shape) and shape[-1].is_dynamic else 0
 
 
 @walks.each("SoftPlus")
@@ -364,7 +365,7 @@ def hand_out_branches(model: Any) -> None:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    drop_idle_conversions, count_from_the_first_axis, round_before_limits, subtract_whole_numbers,
+    drop_idle_conversions, split_by_lengths, round_before_limits, subtract_whole_numbers,
     keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
     align_corners_by_sizes, multiply_matrices, hold_apart, choose_first, take_absolutes,
     mask_attention, spread_channels, spread_by_ones, keep_above_nothing, compute_stored,
