@@ -121,9 +121,6 @@ def far_window(node: Node, filters: int = 1) -> str:
 
 def padded_point(node: Node) -> str:
     """Refuse padding wider than a window, and strides of one element, which go in front of it."""
-    batch, *sizes = node.shape(0) or (None,)
-    if set(sizes) == {1} and not isinstance(batch, int):
-        return "an open number of single elements, to whose sums OpenVINO fails to add"
     filters = node.shape(3 if node.op_type == "QLinearConv" else 1) or (None,)
     strides, pads = node.attribute("strides", None) or (), node.attribute("pads", None) or ()
     steps = tuple(node.attribute("dilations", None) or (1,) * len(pads))

@@ -13,11 +13,9 @@ from subgraphkit_openvino.kernels import QUICKER
 _LEVELS: Final = 256
 _MASK: Final = 3
 _IMAGES: Final = 4
-_JOINED: Final = {"Add", "PRelu", "Subtract"}
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _RISING: Final = {"Convolution", "GroupConvolution", "MaxPool", "Relu", "Result"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
-_TURNED: Final = "transpose_a", "transpose_b"
 _SUMS: Final = {"MatMul", "ReduceMean"}
 
 
@@ -193,7 +191,8 @@ def hold_apart(model: Any) -> None:
     convolved and put together: they are taken in their order, and as many as there are. Products
     and means that are joined with more axes than they have: attention fails to compile, a norm
     loses the axes. What a stored value repeats: activations lose that. What is scaled by infinity:
-    weights are, before they are added up. Logarithms of 1 and an exponential: they do not overflow.
+    weights are, before they are added up. A sum behind a convolution of one channel: it is made
+    alone. Logarithms of 1 and an exponential: they do not overflow.
     """
     readers: dict[Any, list[Any]] = {}
     for op in walks.operations(model):
@@ -211,7 +210,7 @@ def hold_apart(model: Any) -> None:
             _part(end for end in less if walks.follows(end.get_source_output(), _SUMS))
             grown = [it for it in ends if walks.grows(op, it)]
             _part((*grown, *op.output(0).get_target_inputs()) if grown else ())
-            _part(end for end in ends if walks.is_scaled_away(op, end))
+            _part(it for it in ends if walks.is_scaled_away(op, it) or walks.joins_row(op, it))
         elif name == "Log" and {one.get_type_name() for one in walks.readers(op)} != {"Tanh"}:
             maker = ends[0].get_source_output().get_node()
             makers = [value.get_node().get_type_name() for value in maker.input_values()]
@@ -307,7 +306,7 @@ def keep_above_nothing(op: Any, ops: Any) -> None:
             end.replace_source_output(above)
 
 
-@walks.each(*_JOINED)
+@walks.each("Add", "PRelu", "Subtract")
 def spread_channels(op: Any, ops: Any) -> None:
     """Spread constants of channels along the last axis behind products of rank 4 and above.
 
@@ -331,7 +330,7 @@ def multiply_matrices(op: Any, ops: Any) -> None:
 
     OpenVINO (2026.4) fails to join two such products in one thread, and what is behind vectors.
     """
-    values, turned = op.input_values(), [*map(op.get_attributes().get, _TURNED)]
+    values, turned = op.input_values(), [op.get_attributes()[f"transpose_{at}"] for at in "ab"]
     stored = [one.get_node().get_type_name() == "Constant" for one in values]
     scales = (of and {*one.get_shape()} == {1} for of, one in zip(stored, values, strict=True))
     is_scaled = any(one and not turn for one, turn in zip(scales, turned[::-1], strict=True))

@@ -40,8 +40,8 @@ def readers(op: Any) -> list[Any]:
     return [target.get_node() for port in op.outputs() for target in port.get_target_inputs()]
 
 
-def follows(value: Any, ends: Collection[str], between: Collection[str] | None = None) -> bool:
-    """Say whether a value was made by an operation, and changed element by element at most since.
+def follows(value: Any, ends: Collection[str], between: Collection[str] | None = None) -> Any:
+    """Return the operation that made a value, which was changed element by element at most since.
 
     ``ends``: What the name of that operation may contain.
     ``between``: Operations of one operand, and those that resize, that may follow; None for any.
@@ -53,9 +53,9 @@ def follows(value: Any, ends: Collection[str], between: Collection[str] | None =
         shape, resizes = op.get_output_partial_shape(0), name == "Interpolate"
         read = [one for one in made if resizes or one.get_partial_shape() == shape]
         if not read or not is_passed:
-            return False
+            return None
         op = read[0].get_node()
-    return True
+    return op
 
 
 def grows(op: Any, end: Any) -> bool:
@@ -104,3 +104,10 @@ def is_turned_twice(op: Any) -> bool:
     ends = turned.input_value(0).get_target_inputs() if turned.get_input_size() else ()
     same = [end.get_node() for end in ends if end.get_node().get_type_name() == "Transpose"]
     return sum(len(readers(one)) for one in same) > 1
+
+
+def joins_row(op: Any, end: Any) -> bool:
+    """Say whether what is added follows a convolution of one channel of one row, of open sizes."""
+    name, maker = op.get_type_name(), follows(end.get_source_output(), ("Convolution",), ())
+    shape: Any = maker.get_input_partial_shape(0) if maker and name in {"Add", "Subtract"} else None
+    return bool(shape and shape.is_dynamic) and all(size == 1 for size in [*shape][1:-1])

@@ -106,13 +106,6 @@ def test_a_node_that_fails_to_convert_says_why():
             ),
             "bodies of loops are left to others",
         ),
-        (
-            (
-                "(float[N,1,1,1] x) => (float[N,1,1,1] y) <float[1,1,3,3] w = {1,2,3,4,5,6,7,8,9}> "
-                "{ c = Conv <pads = [1,1,1,1]> (x, w) y = Add(c, x) }"
-            ),
-            "an open number of single elements",
-        ),
     ],
 )
 def test_what_would_come_out_otherwise_is_refused(body, reason):
