@@ -8,11 +8,12 @@ loss grows with them, however small the result is.
 declarations can only widen it. Decision 0015 has the reason for every entry.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from subgraphkit.ir import Graph
 from subgraphkit.types import DataType
 
 
@@ -94,3 +95,20 @@ def tolerance_for(
         found.scaled if absolute is None else 0.0,
         absolute or 0.0,
     )
+
+
+def tolerances_behind(allowed: ToleranceOf, graph: Graph, nodes: Iterable[int]) -> ToleranceOf:
+    """Return the tolerances of results that nodes compute.
+
+    A float of 64 bits that was computed in 32 is as far off as one of 32. So none of the floats has
+    a narrower tolerance than those that the nodes make.
+    """
+    made = {graph.dtype(name) for node in nodes for name in graph.table.outputs[node]}
+    known = [astuple(allowed(one)) for one in made & DEFAULT_TOLERANCES.keys()]
+
+    def tolerance_of(dtype: DataType) -> Tolerance:
+        own = allowed(dtype)
+        is_float = dtype in DEFAULT_TOLERANCES
+        return Tolerance(*map(max, zip(astuple(own), *known, strict=True))) if is_float else own
+
+    return tolerance_of

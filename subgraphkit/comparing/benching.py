@@ -12,14 +12,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.differences import compare_results
 from subgraphkit.backend.messages import PLACEMENT_LOG
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.backend.tolerances import Tolerance, ToleranceOf
 from subgraphkit.binding import bind
 from subgraphkit.comparing.benchmark import Benchmark, Measured, Schedule, Share
 from subgraphkit.comparing.candidates import BenchEntry, MeasuredCandidate
@@ -29,6 +29,7 @@ from subgraphkit.configuration.selection import parse_selection
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.extensions import ExtensionManager
 from subgraphkit.onnx_io import ModelSource, read_model
+from subgraphkit.types import DataType
 
 _PAUSE: Final = 0.05
 """Seconds before a turn, in which threads that wait by spinning go to sleep."""
@@ -141,7 +142,7 @@ def _timings_of(entries: Sequence[BenchEntry], tolerance: ToleranceOf | None) ->
         expected = results if expected is None else expected
         allowed, max_error = tolerance, 0.0
         if allowed is None:
-            allowed = Conformance(tolerances=entry.facts["tolerances"]).tolerance_for
+            allowed = partial(_tolerance_of, entry.facts["tolerances"])
             max_error = entry.facts["max_error"]
         yield Measured(
             entry.label,
@@ -153,6 +154,10 @@ def _timings_of(entries: Sequence[BenchEntry], tolerance: ToleranceOf | None) ->
             shares=tuple(_shares(entry)),
             differences=tuple(compare_results(results, expected, allowed, max_error)),
         )
+
+
+def _tolerance_of(told: Mapping[str, Sequence[float]], dtype: DataType) -> Tolerance:
+    return Tolerance(*told[dtype.label])
 
 
 def _shares(entry: BenchEntry) -> Iterator[Share]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.backend.tolerances import ToleranceOf, tolerances_behind
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.messages import unwritable
 from subgraphkit.comparing.parts import Built, PartSearch, Symptom, Verdict
@@ -180,7 +180,8 @@ def _symptoms_of(
     """
     partitioning = partition(tested)
     if tolerance is None:
-        tolerance = declared_tolerances(partitioning.backends, tested.settings).tolerance_for
+        declared = declared_tolerances(partitioning.backends, tested.settings).tolerance_for
+        tolerance = tolerances_behind(declared, tested, tested.order)
     try:
         compiled = plan(partitioning)
     except CompileError as error:

@@ -4,10 +4,12 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Final, Self
 
 from subgraphkit.backend.messages import PLACEMENT_LOG
+from subgraphkit.backend.tolerances import tolerances_behind
 from subgraphkit.binding import bind
 from subgraphkit.comparing.benchmark import Schedule
 from subgraphkit.comparing.messages import crashed_child, hung_child
@@ -18,6 +20,7 @@ from subgraphkit.planning import Plan, plan
 from subgraphkit.processes import Child, NoAnswer
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
 from subgraphkit.running import Session
+from subgraphkit.types import DataType
 
 _MOST_RUNS: Final = 1000
 
@@ -41,14 +44,15 @@ class MeasuredCandidate:
 
     def facts(self) -> dict[str, Any]:
         """Return the facts before the first run."""
-        settings = self._plan.graph.settings
+        graph = self._plan.graph
         shortfall = self._plan.partitioning.shortfall()
-        declared = declared_tolerances(self._plan.partitioning.backends, settings)
+        declared = declared_tolerances(self._plan.partitioning.backends, graph.settings)
+        allowed = tolerances_behind(declared.tolerance_for, graph, graph.order)
         return {
-            "model": self._plan.graph.name,
-            "selection": ",".join(map(str, settings.backends)) or "none",
-            "tolerances": declared.tolerances,
-            "max_error": settings.max_error,
+            "model": graph.name,
+            "selection": ",".join(map(str, graph.settings.backends)) or "none",
+            "tolerances": {one.label: astuple(allowed(one)) for one in DataType},
+            "max_error": graph.settings.max_error,
             "bind_seconds": self._bind_seconds,
             "warning": "" if shortfall is None else str(shortfall),
             "subgraphs": [

@@ -5,14 +5,14 @@ reference's values as inputs. Its outputs are compared with the reference's. So 
 computes rightly passes here, even if others feed it wrong values.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from subgraphkit.backend.differences import Difference, compare_results, compare_values
 from subgraphkit.backend.messages import warn_user
-from subgraphkit.backend.tolerances import ToleranceOf
+from subgraphkit.backend.tolerances import ToleranceOf, tolerances_behind
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.findings import SubgraphFinding, Verification
 from subgraphkit.comparing.messages import meaningless
@@ -102,10 +102,12 @@ def verify_plan(
     """
     partitioning = tested.partitioning
     graph = partitioning.graph
-    max_error = 0.0
-    if tolerance is None:
-        max_error = graph.settings.max_error
-        tolerance = declared_tolerances(partitioning.backends, graph.settings).tolerance_for
+    max_error = 0.0 if tolerance else graph.settings.max_error
+    declared = declared_tolerances(partitioning.backends, graph.settings).tolerance_for
+
+    def allowed(nodes: Iterable[int]) -> ToleranceOf:
+        return tolerance or tolerances_behind(declared, graph, nodes)
+
     findings: list[SubgraphFinding] = []
     outputs: tuple[Difference, ...] | None = None
     error = ""
@@ -115,10 +117,10 @@ def verify_plan(
             expected = reference_values(trusted, _between(graph, group), feeds)
             if outputs is None:
                 results, error = _results(session, feeds)
-                outputs = tuple(compare_results(results, expected, tolerance, max_error))
+                outputs = tuple(compare_results(results, expected, allowed(graph.order), max_error))
                 del results
             values = admit_inputs(graph, feeds) | expected
-            findings += map(partial(_check, expected=values, tolerance=tolerance), group)
+            findings += map(partial(_check, expected=values, allowed=allowed), group)
     nodes = dict.fromkeys(partitioning.backends, 0)
     for subgraph in partitioning.subgraphs:
         nodes[subgraph.backend] += len(subgraph.nodes)
@@ -175,7 +177,9 @@ def admit_inputs(graph: BoundGraph, feeds: Mapping[str, Any]) -> dict[str, Any]:
     return values | {name: admit_input(graph, name)(value) for name, value in feeds.items()}
 
 
-def _check(step: Step, *, expected: Mapping[str, Any], tolerance: ToleranceOf) -> SubgraphFinding:
+def _check(
+    step: Step, *, expected: Mapping[str, Any], allowed: Callable[[Iterable[int]], ToleranceOf]
+) -> SubgraphFinding:
     """Run one operator on the reference's values and compare its results."""
     subgraph = step.subgraph
     labels = [node.label for node in subgraph.members] or [""]
@@ -187,7 +191,7 @@ def _check(step: Step, *, expected: Mapping[str, Any], tolerance: ToleranceOf) -
         if len(results) != len(subgraph.outputs):
             error = f"returned {len(results)} values, expected {len(subgraph.outputs)}"
         for name, value in zip(subgraph.outputs, results, strict=False):
-            found += compare_values(name, value, expected[name], tolerance)
+            found += compare_values(name, value, expected[name], allowed(subgraph.nodes))
     except Exception as failure:  # noqa: BLE001 (a finding about the backend)
         error = _text_of_error(failure)
     return SubgraphFinding(

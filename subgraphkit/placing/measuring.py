@@ -18,10 +18,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
-from subgraphkit.backend.conformance import Conformance
 from subgraphkit.backend.differences import compare_values, relative_error
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.tolerances import EXACT, Tolerance, ToleranceOf
+from subgraphkit.backend.tolerances import EXACT, Tolerance, ToleranceOf, tolerances_behind
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import BackendUnavailableError, SubgraphkitError
@@ -50,8 +49,8 @@ def tolerances_of(bound: BoundModel, backends: Sequence[str]) -> ToleranceOf:
 
     In a quantised model, the same number may round to the next step on any backend.
     """
-    declared = declared_tolerances(backends, bound.settings)
-    allowed = Conformance(tolerances=declared.tolerances).tolerance_for
+    declared = declared_tolerances(backends, bound.settings).tolerance_for
+    allowed = tolerances_behind(declared, bound, bound.order)
     is_quantised = not _QUANTISING.isdisjoint(bound.table.op_types)
     return partial(_by_steps, allowed) if is_quantised else allowed
 

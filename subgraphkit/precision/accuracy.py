@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.tolerances import ToleranceOf, tolerance_for
+from subgraphkit.backend.tolerances import ToleranceOf, tolerance_for, tolerances_behind
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
 from subgraphkit.finding.opening import declared_tolerances
@@ -269,7 +269,8 @@ def measure_accuracy(
         sessions = [[stack.enter_context(tapped_session(b, g)) for b in bounds] for g in groups]
         tested = sessions[0][1]
         declared = declared_tolerances(tested.partitioning.backends, tested.graph.settings)
-        sums = {name: Sums(tolerance=declared.tolerance_for) for name in (*inner, *outputs)}
+        allowed = tolerances_behind(declared.tolerance_for, bounds[0], bounds[0].order)
+        sums = {name: Sums(tolerance=allowed) for name in (*inner, *outputs)}
         for done, feeds in enumerate(batches, 1):
             for names, pair in zip(groups, sessions, strict=True):
                 results = [one.run(None, feeds) for one in pair]

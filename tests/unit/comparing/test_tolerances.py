@@ -98,6 +98,21 @@ def test_all_who_compare_give_the_same_answer(reader, backend, dtype, off, *, ag
     assert READERS[reader](backend, dtype, 1 + off) is agrees
 
 
+@pytest.mark.usefixtures("misbehaving")
+@pytest.mark.parametrize(("dtype", "off", "agrees"), [
+    (DataType.FLOAT16, 3e-3, True),
+    (DataType.FLOAT16, 1.2e-2, False),
+    (DataType.FLOAT, 5e-4, True),
+    (DataType.FLOAT, 3e-3, False),
+])  # fmt: skip
+def test_a_result_is_as_exact_as_the_floats_it_was_computed_in(dtype, off, *, agrees, monkeypatch):
+    monkeypatch.setenv("OFF_BY_FACTOR", str(1 + off))
+    text = f"g ({dtype.onnx_name}[4] x) => (double[4] y) {{ a = Relu(x) y = Cast<to = 11>(a) }}"
+    model, feeds = parsed(text), _feeds(dtype)
+    assert verify(model, feeds, "off").agrees is agrees
+    assert bench(model, feeds, ["numpy", "off"], schedule=_SHORT).agrees is agrees
+
+
 def test_a_declaration_that_cannot_be_read_is_an_error_and_not_a_tolerance():
     made = claiming(["Relu"], "speechless")
 
