@@ -35,6 +35,8 @@ def compute_stored(model: Any) -> None:
         for op in shapes:
             op.output(0).replace(ops.constant([*op.get_input_shape(0)]).output(0))
         inner, exact = library.runtime().Model(found, []), {"INFERENCE_PRECISION_HINT": "f32"}
+        if any(op.get_type_name() == "FakeQuantize" for op in inner.get_ops()):
+            exact |= library.exact_bytes(is_needed=True)  # or scales of what is averaged move
         made = library.core().compile_model(inner, "CPU", exact)([])
         for value, numbers in zip(found, made.values(), strict=True):
             value.replace(ops.constant(numbers).output(0))

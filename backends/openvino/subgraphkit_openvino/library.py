@@ -89,21 +89,23 @@ def query_settings(device: str) -> Mapping[str, str]:
     return MappingProxyType(settings)
 
 
-@lru_cache(maxsize=1)
-def exact_bytes() -> Mapping[str, str]:
+@lru_cache(maxsize=2)
+def exact_bytes(*, is_needed: bool = False) -> Mapping[str, str]:
     """Return properties with which the processor adds up products of 8-bit numbers exactly.
 
     Without VNNI, OpenVINO adds them up in 16 bits and cuts off what does not fit. With weights near
     the largest int8, the result can be almost lost. There the switch lets quantized nodes compute
     in float32, from the same rounded numbers. Whether it is needed is tried once. It is not
     documented, so it is used only where it is accepted.
+
+    ``is_needed``: It is needed for more than products.
     """
     settings = {"LP_TRANSFORMS_MODE": "NO"}
     try:
-        needed = _sum_of_bytes({}) < _sum_of_bytes(settings)
+        is_needed |= _sum_of_bytes({}) < _sum_of_bytes(settings)
     except RuntimeError:
-        needed = False
-    return MappingProxyType(settings if needed else {})
+        is_needed = False
+    return MappingProxyType(settings if is_needed else {})
 
 
 def _sum_of_bytes(settings: Mapping[str, str]) -> float:
