@@ -17,7 +17,6 @@ from subgraphkit_openvino.importing import import_model, number_nodes, write_mod
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.memory import ELEMENT_TYPES, tensor_over, unlock
 from subgraphkit_openvino.operator import CountedOperator, OpenVINOOperator, open_seal
-from subgraphkit_openvino.reductions import mend_reductions
 from subgraphkit_openvino.rewrites import REWRITES
 
 _OF_BYTES: Final = frozenset(
@@ -119,7 +118,6 @@ def _engine_of(
         settings |= {"PERF_COUNT": True, "NUM_STREAMS": 1}  # every stream has counters of its own
     model, held = imported or _model_of(subgraph)
     if options.device == "CPU":
-        mend_reductions(model, context.kept_folder())
         for rewrite in REWRITES:
             rewrite(model)
     compiled = library.core().compile_model(model, options.device, settings)

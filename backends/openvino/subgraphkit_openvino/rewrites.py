@@ -9,6 +9,7 @@ import numpy as np
 from subgraphkit_openvino import library, walks
 from subgraphkit_openvino.folding import compute_stored
 from subgraphkit_openvino.kernels import QUICKER
+from subgraphkit_openvino.reductions import widen_reductions
 
 _LEVELS: Final = 256
 _MASK: Final = 3
@@ -324,6 +325,19 @@ def spread_channels(op: Any, ops: Any) -> None:
             op.input(place).replace_source_output(ops.broadcast(value, wide).output(0))
 
 
+@walks.each("Multiply")
+def stretch_slopes(op: Any, ops: Any) -> None:
+    """Give a vector all axes that scales what Relu or Abs makes: in a PRelu it is of channels."""
+    (one, two), rank = op.input_values(), op.get_output_partial_shape(0).rank
+    for place, (value, other) in enumerate(((one, two), (two, one))):
+        made = {it.get_node().get_type_name() for it in (other, *other.get_node().input_values())}
+        is_stored = value.get_node().get_type_name() == "Constant" and rank.is_static
+        if is_stored and len(value.get_shape()) == 1 and made & {"Abs", "Relu"}:
+            sizes = ops.constant([1] * (rank.get_length() - 1) + [-1])
+            wide = ops.reshape(value, sizes, special_zero=False)
+            op.input(place).replace_source_output(wide.output(0))
+
+
 @walks.each("MatMul")
 def multiply_matrices(op: Any, ops: Any) -> None:
     """Multiply by what is stored of one element as such, and give vectors a second axis.
@@ -364,10 +378,10 @@ def hand_out_branches(model: Any) -> None:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    drop_idle_conversions, split_by_lengths, round_before_limits, subtract_whole_numbers,
-    keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
-    align_corners_by_sizes, multiply_matrices, hold_apart, choose_first, take_absolutes,
-    mask_attention, spread_channels, spread_by_ones, keep_above_nothing, compute_stored,
-    scatter_elsewhere, *QUICKER, hand_out_branches,
+    widen_reductions, drop_idle_conversions, split_by_lengths, round_before_limits,
+    subtract_whole_numbers, keep_places_inside, end_where_it_begins, cover_other_axes,
+    repeat_along_new_axes, align_corners_by_sizes, stretch_slopes, multiply_matrices, hold_apart,
+    choose_first, take_absolutes, mask_attention, spread_channels, spread_by_ones,
+    keep_above_nothing, compute_stored, scatter_elsewhere, *QUICKER, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""
