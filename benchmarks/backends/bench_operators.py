@@ -227,6 +227,15 @@ def _choice() -> tuple[Any, Feeds]:
     return _model(text, {"x": _numbers(1, 64, 56, 56)})
 
 
+def _extreme() -> tuple[Any, Feeds]:
+    text = "g (float[256,512] x) => (int64[256,1] y) { y = ArgMax<axis=1>(x) }"
+    return _model(text, {"x": _numbers(256, 512)})
+
+
+def _running_sum() -> tuple[Any, Feeds]:
+    return _repeated("CumSum({0}, axis)", 3, _numbers(1, 3, 256, 256), axis=np.array(1))
+
+
 def _columns() -> tuple[Any, Feeds]:
     return _repeated("Softmax<axis=1>({0})", 3, _numbers(1, 21, 112, 112))
 
@@ -283,6 +292,8 @@ MODELS: Final = {
     "short convolution": _short_convolution,
     "short curve": _short_curve,
     "choice": _choice,
+    "extreme": _extreme,
+    "running sum": _running_sum,
     "columns": _columns,
     "cubic": _cubic,
     "movement": _movement,

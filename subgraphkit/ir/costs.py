@@ -267,6 +267,8 @@ _BY_OPERATIONS: Final = {
     **dict.fromkeys(("Celu", "Elu", "Selu"), "exponential"),
     **dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Cosh", "Log", "Sin", "Sinh", "Tan"), "sine"),
     "Where": "choice",
+    "CumSum": "running sum",
+    **dict.fromkeys(("ArgMax", "ArgMin"), "extreme"),
     **dict.fromkeys(("Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu"), "short curve"),
     "GridSample": "sampling",
     **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), "steps"),
@@ -279,6 +281,7 @@ _WHERE: Final[Mapping[str, Callable[[Node], bool]]] = {
     "cubic": lambda node: node.attribute("mode", "") == "cubic",
     "sampling": lambda node: bool(node.attribute("align_corners", 0)),
     "choice": lambda node: prod(_input(node, 0)) == _per_output(node),
+    "extreme": lambda node: prod(_input(node, 0)[int(node.attribute("axis", 0)) :][1:]) == 1,
     "short curve": _is_short,
 }
 """Conditions for a node to be of its class; otherwise memory bounds it."""

@@ -59,6 +59,8 @@ _MEASURED: Final[Mapping[str, tuple[float | None, ...]]] = {
     "short convolution": (0.0125, 0.0085, 0.0063, None, 0.13),
     "short curve": (8.0, 2.0, 0.1, None, 0.6),
     "choice": (3.0, 3.0, 0.3, None, 2.0),
+    "extreme": (0.2, 0.6, 3.8, None, None),
+    "running sum": (7.0, 0.2, 5.0, None, 0.2),
     "sampling": (7.0, 5.8, 1.0, None, 1.5),
     "columns": (0.7, 1.3, 0.1, None, 0.2),
     "cubic": (0.6, 50.0, 8.0, None, 2.0),

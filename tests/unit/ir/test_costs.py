@@ -95,8 +95,10 @@ def test_convolutions_are_of_several_classes(space, reach, call, kind):
     ("float16[1, 4, 9, 9] a, float16[4, 4, 3, 3] w", "Conv(a, w)", "short convolution"),
     ("bool[2, 9] c, float[2, 9] a", "Where(c, a, a)", "choice"),
     ("bool[9] c, float[2, 9] a", "Where(c, a, a)", "elementwise"),  # of a mask that is spread
+    ("float[1, 4, 9] a", "ArgMax<axis = -1>(a)", "extreme"),
+    ("float[1, 4, 9] a", "ArgMax<axis = 1>(a)", "elementwise"),
     ("float[1, 4, 9, 9] a, float[1, 9, 9, 2] g", "GridSample(a, g)", "elementwise"),
     ("float[1, 4, 9, 9] a, float[1, 9, 9, 2] g", "GridSample<align_corners=1>(a, g)", "sampling"),
 ])  # fmt: skip
-def test_short_numbers_choices_and_samplings_have_classes_of_their_own(inputs, call, kind):
+def test_what_some_library_computes_slowly_has_a_class_of_its_own(inputs, call, kind):
     assert work_of(bound(f"g ({inputs}) => (y) {{ y = {call} }}").nodes[0])[0] == kind
