@@ -18,19 +18,9 @@ def compute_stored(model: Any) -> None:
     """Store what is computed of stored numbers; an ``openvino.Model`` is changed in place.
 
     OpenVINO (2026.4) computes some of it before the first run, and what follows writes over it.
+    Places of what is not 0 have no size until their number is known: that is stored first.
     """
-    ops, stored = library.runtime().opset13, set()
-    found, shapes = list[Any](), list[Any]()
-    for op in model.get_ordered_ops():
-        name, places = op.get_type_name(), range(op.get_input_size())
-        made_of = (op.input_value(place).get_node().get_name() for place in places)
-        if name == "ShapeOf" and op.get_input_partial_shape(0).is_static:
-            shapes.append(op)
-        elif name != "Constant" and not (places and all(one in stored for one in made_of)):
-            continue
-        stored.add(op.get_name())
-        kind = name if name in _FOLDED else op.get_output_element_type(0).get_type_name()
-        found += op.outputs() if kind in _READ or name.startswith(("Is", "NonZero")) else []
+    ops, (found, shapes, is_later) = library.runtime().opset13, _find(model)
     if found:
         for op in shapes:
             op.output(0).replace(ops.constant([*op.get_input_shape(0)]).output(0))
@@ -40,3 +30,24 @@ def compute_stored(model: Any) -> None:
         made = library.core().compile_model(inner, "CPU", exact)([])
         for value, numbers in zip(found, made.values(), strict=True):
             value.replace(ops.constant(numbers).output(0))
+    if is_later:
+        compute_stored(model)
+
+
+def _find(model: Any) -> tuple[list[Any], list[Any], bool]:
+    """Return what is to be stored, known shapes, and whether more follows once that is stored."""
+    stored, found, shapes, is_later = set[str](), list[Any](), list[Any](), False
+    for op in model.get_ordered_ops():
+        name, places = op.get_type_name(), range(op.get_input_size())
+        made_of = (op.input_value(place).get_node().get_name() for place in places)
+        if name == "ShapeOf" and op.get_input_partial_shape(0).is_static:
+            shapes.append(op)
+        elif name != "Constant" and not (places and all(one in stored for one in made_of)):
+            continue
+        if name == "NonZero" and op.input_value(0).get_node().get_type_name() != "Constant":
+            found, is_later = [*found, op.input_value(0)], True
+            continue
+        stored.add(op.get_name())
+        kind = name if name in _FOLDED else op.get_output_element_type(0).get_type_name()
+        found += op.outputs() if kind in _READ or name.startswith(("Is", "NonZero")) else []
+    return found, shapes, is_later
