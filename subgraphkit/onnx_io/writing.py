@@ -73,8 +73,9 @@ class OnnxGraphWriter:
             state_value(graph.output.add(), name, types.get(name))
         stored = subgraph.constants.items()
         apart = {n for n, one in stored if weights == "outside" and may_leave(one.type)}
-        # One that was replaced is written as it is now, not as its node states it.
-        restated = apart | {name for name, one in stored if one.version}
+        # One that was replaced is written as it is now, not as its node states it. Libraries read
+        # some forms of Constant at some operator sets only.
+        restated = {name for name, one in stored if one.version or weights == "outside"}
         nodes = [i for i in subgraph.nodes if restated.isdisjoint(outputs[i])]
         members = [Node(subgraph.graph, i) for i in nodes]
         graph.node.extend([self_contained(self.node_proto(node), node) for node in members])

@@ -71,8 +71,7 @@ def write_region(subgraph: Subgraph, weights: Sequence[str]) -> onnx.ModelProto:
     model: onnx.ModelProto = subgraph.to_model(weights="outside")
     graph = model.graph
     inside = [name for name in subgraph.constants if name not in frozenset(weights)]
-    # The importer misreads Constant nodes that state plain numbers.
-    nodes = [node for node in graph.node if node.op_type != "Constant" or node.domain]
+    nodes = [*graph.node]
     bools = {node.outputs[0] for node in subgraph.members if _is_of_bools(node)}
     del graph.node[:], graph.initializer[:]
     for node in nodes:
