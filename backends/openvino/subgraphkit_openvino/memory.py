@@ -23,11 +23,6 @@ ELEMENT_TYPES: Final[Mapping[DataType, str]] = {
 """OpenVINO's names of the element types that cross the border; the others never do."""
 
 
-def element_type(dtype: DataType) -> Any:
-    """Return the ``openvino.Type`` of an element type."""
-    return getattr(library.runtime().Type, ELEMENT_TYPES[dtype])
-
-
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return an array to be written to, which the next library need not copy for its alignment."""
     size = math.prod(shape) * dtype.itemsize
@@ -42,9 +37,7 @@ def shared_tensor(array: npt.NDArray[Any]) -> Any:
     Read-only arrays are copied because the library does not promise never to write to an input,
     strided and unaligned ones because it cannot read them.
     """
-    if not array.flags.carray:
-        array = np.array(array, order="C")
-    return tensor_over(array)
+    return tensor_over(array if array.flags.carray else np.array(array, order="C"))
 
 
 def tensor_over(array: npt.NDArray[Any]) -> Any:
@@ -62,7 +55,7 @@ def tensor_over(array: npt.NDArray[Any]) -> Any:
         array = array.view(array.dtype.type)
     if array.dtype.isbuiltin == 1:
         return openvino.Tensor(array, True)  # noqa: FBT003 (shared_memory; a keyword costs 0.3 us)
-    type_ = element_type(DataType.of(array.dtype))
+    type_ = getattr(openvino.Type, ELEMENT_TYPES[DataType.of(array.dtype)])
     return openvino.Tensor(array.view(np.uint16), openvino.Shape(array.shape), type_)
 
 

@@ -71,8 +71,7 @@ class Questions:
         """
         if self._imported is None:
             return None
-        asked, model, held = self._imported
-        self._imported = None
+        (asked, model, held), self._imported = self._imported, None
         found = subgraph.inputs, subgraph.outputs, tuple(node.id for node in subgraph.members)
         if found != (asked.inputs, asked.outputs, asked.nodes):
             return None
@@ -155,8 +154,7 @@ class Questions:
 
     def _query(self, model: Any) -> Mapping[str, str]:
         settings = {**self._configuration, **library.query_settings(self._device)}
-        answers: Mapping[str, str] = library.core().query_model(model, self._device, settings)
-        return answers
+        return {**library.core().query_model(model, self._device, settings)}
 
     def _judge_ops(self, ops: Iterable[Any], runs: Mapping[str, str]) -> Refusal | None:
         left = {op.get_type_name() for op in ops if op.get_friendly_name() not in runs} - _SOURCES

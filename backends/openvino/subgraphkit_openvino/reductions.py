@@ -81,3 +81,24 @@ def _axes(op: Any) -> Any:
         return np.zeros(0, np.int64)
     first = np.asarray(ends[0].get_data(), np.int64).reshape(-1) % rank
     return np.sort(first) if ends[0] is source else np.arange(first[0], rank)
+
+
+def nothing_known(value: Any, axes: Any, ops: Any) -> Any:
+    """Return a 0 for each of some axes of open size, not to be known before running."""
+    sizes = ops.gather(ops.shape_of(value), ops.constant(axes), ops.constant(0))
+    return ops.convert(ops.less(sizes, ops.constant([0])), value.get_element_type())
+
+
+@walks.each("Add", "Divide", "Multiply", "PRelu", "Subtract")
+def join_no_open_axis(op: Any, ops: Any) -> None:
+    """Keep a product apart from constants along its last axis, where the size of that is open.
+
+    Joined with the product, OpenVINO (2026.4) takes the first of them for all.
+    """
+    for place, value in enumerate(op.input_values()):
+        maker = walks.follows(op.input_value(1 - place), {"MatMul"})
+        is_open = maker is not None and maker.get_output_partial_shape(0)[-1].is_dynamic
+        is_stored = value.get_node().get_type_name() == "Constant"
+        if is_open and is_stored and [*value.get_shape()][-1:] > [1]:
+            unknown = ops.add(value, nothing_known(maker.output(0), [-1], ops))
+            op.input(place).replace_source_output(unknown.output(0))

@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit_openvino import library, walks
 from subgraphkit_openvino.folding import compute_stored
 from subgraphkit_openvino.kernels import QUICKER
-from subgraphkit_openvino.reductions import widen_reductions
+from subgraphkit_openvino.reductions import join_no_open_axis, nothing_known, widen_reductions
 
 _LEVELS: Final = 256
 _MASK: Final = 3
@@ -290,9 +290,7 @@ def mask_attention(op: Any, ops: Any) -> None:
         shape = scores.get_partial_shape()
         is_bare = made and shape.rank.is_static and len(shape) > 1 and shape[-1].is_dynamic
     if is_bare:
-        shape = ops.shape_of(op.input_value(int(is_whole)))
-        size = ops.gather(shape, ops.constant([[-1 - is_whole]]), ops.constant(0))
-        none = ops.convert(ops.less(size, ops.constant([0])), scores.get_element_type())
+        none = nothing_known(op.input_value(int(is_whole)), [[-1 - is_whole]], ops)
         place, mask = (_MASK, none) if is_whole else (0, ops.add(scores, none))
         op.input(place).replace_source_output(mask.output(0))
 
@@ -381,7 +379,8 @@ REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     widen_reductions, drop_idle_conversions, split_by_lengths, round_before_limits,
     subtract_whole_numbers, keep_places_inside, end_where_it_begins, cover_other_axes,
     repeat_along_new_axes, align_corners_by_sizes, stretch_slopes, multiply_matrices, hold_apart,
-    choose_first, take_absolutes, mask_attention, spread_channels, spread_by_ones,
-    keep_above_nothing, compute_stored, scatter_elsewhere, *QUICKER, hand_out_branches,
+    choose_first, take_absolutes, mask_attention, spread_channels, join_no_open_axis,
+    spread_by_ones, keep_above_nothing, compute_stored, scatter_elsewhere, *QUICKER,
+    hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""
