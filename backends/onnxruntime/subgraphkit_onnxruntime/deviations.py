@@ -181,6 +181,7 @@ _PARTS: Final = "of texts it copies the first of each part alone"
 _OF_ROWS: Final = "rows of one element each, at which a run fails"
 _EXPONENTIALS: Final = "its exponentials overflow, or are cut to whole numbers"
 _IN_FLOAT: Final = "whole numbers of 32 and 64 bits, computed in 24"
+_UNSPLIT: Final = "nothing is split into nothing"
 _HEARD: Final = "keepdims is heard although sizes are stated"
 _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
 
@@ -343,11 +344,10 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "BatchNormalization": lambda n: _WRITTEN_OVER if n.attribute("training_mode", 0) else "",
     **dict.fromkeys(("RoiAlign", *_EMPTY), _empty),
     **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
-    **dict.fromkeys(POOLS, lambda n: window_problem(n) or _empty(n)),
+    **dict.fromkeys((*POOLS, "Conv"), lambda n: window_problem(n) or _empty(n)),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Clip": _clip,
     "Col2Im": lambda n: _FAR if max(d := n.attribute("dilations", [1])) > 1 and len(d) % 2 else "",
-    "Conv": window_problem,
     "ConvInteger": lambda node: window_problem(node) or _conv_integer(node),
     "ConvTranspose": stated_size,
     "DequantizeLinear": _dequantize,
@@ -363,6 +363,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "InstanceNormalization": lambda n: "" if (n.shape(0) or "any")[2:] else _OF_ROWS,
     "Loop": lambda node: _bodies(node) or _loop(node),
     "Mul": _infinite,
+    "MeanVarianceNormalization": lambda _: "of equal numbers it makes NaN",
     "MaxUnpool": lambda node: _PLACED if _has(node.inputs, 2) else "",
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "Pad": pad_problem,
@@ -378,8 +379,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "STFT": _stft,
     "Upsample": lambda node: cut_fractions(node) or copied(node),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _behind_last),
-    "StringSplit": lambda n: (
-        "nothing is split into nothing" if n.attribute("delimiter", "") else ""
-    ),
+    "StringSplit": lambda n: _UNSPLIT if n.attribute("delimiter", "") else "",
     "SplitToSequence": lambda n: _HEARD * (_has(n.inputs, 1) and not n.attribute("keepdims", 1)),
 }
