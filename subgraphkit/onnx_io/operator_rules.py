@@ -269,8 +269,9 @@ def _window_rule(standard: Rule, filters: int = 0) -> Rule:
         found, sizes = standard(call), (call.shape(0) or ())[2:]
         kernel = call.attribute("kernel_shape") or (call.shape(filters) or ())[2:]
         padding, ones = call.attribute("auto_pad", "NOTSET"), (1,) * len(kernel)
-        if padding in {"SAME_LOWER", "SAME_UPPER"} or len(kernel) != len(sizes):
+        if len(kernel) != len(sizes):
             return found
+        kernel = ones if padding.startswith("SAME") else kernel  # onnx makes 1 of nothing
         strides, dilations = (call.attribute(name) or ones for name in ("strides", "dilations"))
         pads = (call.attribute("pads") if padding == "NOTSET" else None) or (0,) * 2 * len(kernel)
         counts: dict[int, int] = {}

@@ -197,6 +197,14 @@ def test_an_empty_batch_gives_an_empty_result_of_the_right_shape(operator, weigh
     assert (y.shape, y.dtype) == (shape, F32)
 
 
+def test_nothing_is_spread_over_the_zeros_that_windows_reach():
+    x, how = np.zeros((2, 3, 0, 4), F32), {"strides": [2, 2], "dilations": [2, 2]}
+    (y,) = compile_model(node_model("ConvTranspose", [x, (w := floats(3, 2, 3, 3))], [F32], **how))(
+        x, w
+    )
+    np.testing.assert_array_equal(y, np.zeros((2, 2, 3, 11), F32))
+
+
 @pytest.mark.parametrize("op_type", ["AveragePool", "LpPool", "MaxPool"])
 @pytest.mark.parametrize(
     ("attributes", "size", "made"),

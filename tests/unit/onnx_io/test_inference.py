@@ -294,6 +294,12 @@ def test_sizes_that_windows_leave_open_share_no_name():
     assert len({"N", *sizes}) == 4
 
 
+def test_nothing_that_is_padded_to_the_same_size_stays_nothing():
+    text = """g (float[1,1,0] x, float[1,1,1] w) => (float[a,b,c] y) {
+        y = Conv<auto_pad = "SAME_UPPER", strides = [2]>(x, w) }"""
+    assert sk.bind(sk.load(parsed(text)), backend="none").shape("y") == (1, 1, 0)
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 7])
 @pytest.mark.parametrize("taps", [1, 2, 5])
 @pytest.mark.parametrize("stride", [1, 3])

@@ -70,7 +70,7 @@ def _spread(x: Array, w: Array, layout: _TransposedWindows) -> Array:
     y = np.zeros((batch, filters, *sizes), x.dtype)
     for tap in product(*map(range, kernel_shape)):
         index = tuple(
-            slice(p * dilation, p * dilation + stride * (size - 1) + 1, stride)
+            slice(p * dilation, p * dilation + stride * size, stride)
             for p, (stride, dilation, _, _), size in zip(tap, rows, spatial, strict=True)
         )
         y[(slice(None), slice(None), *index)] += taps[(slice(None), slice(None), *tap)]
