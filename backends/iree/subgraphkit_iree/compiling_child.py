@@ -23,6 +23,7 @@ from iree.compiler import ir
 from iree.compiler.api import Invocation, Output, Session, Source
 from iree.compiler.dialects import util
 from iree.compiler.extras import onnx_importer
+from onnx.shape_inference import InferenceError
 
 IDLE_SECONDS: Final = 20
 """After how long without a command the process ends."""
@@ -76,7 +77,7 @@ def _answer(model: str, limits: Sequence[int], work: Callable[[bytes], bytes]) -
         except _Refused:
             printed.seek(0)
             problem = printed.read().decode(errors="replace")
-        except (onnx_importer.OnnxImportError, ir.MLIRError, ValueError) as error:
+        except (onnx_importer.OnnxImportError, ir.MLIRError, InferenceError, ValueError) as error:
             problem = f"error: {error}"
     _doze()
     return {
