@@ -1,4 +1,4 @@
-"""Reductions and products written so that OpenVINO's processor plugin applies what follows to the right axis.
+"""Reductions and products, so that the plugin of the processor applies what follows rightly.
 
 The plugin computes what follows a reduction in the same kernel. Where one axis of three is
 reduced, OpenVINO 2026.4 applies a constant that differs by channel along another axis. And it
