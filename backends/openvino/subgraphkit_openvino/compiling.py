@@ -9,7 +9,7 @@ import numpy as np
 from subgraphkit.backend import BindContext, InnerTime
 from subgraphkit.errors import CompileError
 from subgraphkit.ir import BoundGraph, Subgraph
-from subgraphkit.types import TensorType
+from subgraphkit.types import DataType, TensorType
 from subgraphkit_openvino import library
 from subgraphkit_openvino.backend_options import Options
 from subgraphkit_openvino.guarding import Fallback, Guard
@@ -55,8 +55,12 @@ def _settings(subgraph: Subgraph, options: Options, context: BindContext) -> dic
         found["INFERENCE_NUM_THREADS"] = threads
     if threads is not None or context.shares_processors:
         found["ENABLE_CPU_PINNING"] = False
-    if any(subgraph.graph.nodes[node].op_type in _OF_BYTES for node in subgraph.nodes):
-        found |= library.exact_bytes()
+    nodes = [subgraph.graph.nodes[node] for node in subgraph.nodes]
+    names = {node.op_type for node in nodes}
+    has_short = any(DataType.BFLOAT16 in map(node.dtype, range(len(node.inputs))) for node in nodes)
+    is_mixed = has_short and "QuantizeLinear" in names  # its transformations for 8 bits fail there
+    if is_mixed or not names.isdisjoint(_OF_BYTES):
+        found |= library.exact_bytes(is_needed=is_mixed)
     return found
 
 
