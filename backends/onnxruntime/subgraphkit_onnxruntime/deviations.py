@@ -60,11 +60,10 @@ def _product_of_bytes(node: Node) -> str:
     if factor is None and not is_signed and cuts_products_off():
         return "uint8 times int8 that is not constant is cut off at 16 bits on this processor"
     has_kernel = node.op_type == "MatMulInteger" or node.opset >= _MIXED[node.op_type]
-    if factor is None or not is_signed or has_kernel or (abs(factor.astype(int)) <= _FACTOR).all():
-        return ""
-    if cuts_products_off():
-        return "int8 times a large int8 is made int8 times uint8 here, for which it has no kernel"
-    return ""
+    is_small = factor is None or (abs(factor.astype(int)) <= _FACTOR).all()
+    is_remade = is_signed and not has_kernel and not is_small and cuts_products_off()
+    text = "int8 times a large int8 is made int8 times uint8 here, for which it has no kernel"
+    return text if is_remade else ""
 
 
 def _matrices_of_bytes(node: Node) -> str:

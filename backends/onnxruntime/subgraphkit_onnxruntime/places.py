@@ -7,7 +7,8 @@ from subgraphkit.ir import Node
 
 def takes_parts(node: Node) -> bool:
     """Say whether an index stands for more than one element."""
-    return any(size != 1 for size in (node.shape(0) or ())[node.attribute("axis", 0) :][1:])
+    shape, axis = node.shape(0), node.attribute("axis", 0)
+    return shape is None or any(size != 1 for size in shape[axis:][1:])
 
 
 def grid_problem(node: Node) -> str:
@@ -22,7 +23,7 @@ def pad_problem(node: Node) -> str:
     """Look for what is mirrored or repeated further than there is something."""
     mode, shape = node.attribute("mode", "constant"), node.shape(0) or ()
     pads = node.attribute("pads", node.constant(1)) if mode != "constant" else None
-    axes = node.constant(3) if any(node.inputs[3:]) else np.arange(len(shape))
+    axes = node.constant(3) if shape and any(node.inputs[3:]) else np.arange(len(shape))
     halves = np.split(np.asarray(() if pads is None else pads, int), 2)
     for axis, low, high in zip(() if axes is None else axes, *halves, strict=False):
         wide, size = max(low, high), shape[axis]

@@ -42,16 +42,15 @@ def _aligned_corners(node: Node) -> str:
     if mode not in {"align_corners", "tf_crop_and_resize"} or not any(node.inputs[2:3]):
         return ""
     scales = node.constant(2)
-    if scales is not None and (scales == scales.round()).all():
-        return ""
-    return "corners are aligned by the rounded output size, not by the scales"
+    is_whole = scales is not None and (scales == scales.round()).all()
+    return "" if is_whole else "corners are aligned by the rounded output size, not by the scales"
 
 
 def copied(node: Node) -> str:
     """Look for scales by which all axes may keep their sizes: then it copies."""
     scales = node.attribute("scales", node.constant(len(node.inputs[:3]) - 1))
     shape = node.shape(0) or ()
-    sizes = [shape[axis] for axis in node.attribute("axes", range(len(shape)))]
+    sizes = [shape[axis] for axis in node.attribute("axes", range(len(shape))) if shape]
     pairs = [*zip(sizes, () if scales is None else scales, strict=False)]
     keep = all(s >= 1 and (n if isinstance(n, int) else 2) * (s - 1) < 1 for n, s in pairs)
     moves = keep and any(s > 1 != n for n, s in pairs)
@@ -70,10 +69,8 @@ def _resizes_few_axes(node: Node) -> bool:
     """Say whether the axes that surely change are some that ONNX Runtime interpolates along."""
     mode, before = node.attribute("mode", "nearest"), node.shape(0) or ()
     after = node.graph.shape(node.outputs[0]) or ()
-    if mode != "nearest" and node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return False
-    if mode == "nearest":
-        return True
+    if mode == "nearest" or node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return mode == "nearest"
     shrinks = {
         axis: new < old
         for axis, (old, new) in enumerate(zip(before, after, strict=False))

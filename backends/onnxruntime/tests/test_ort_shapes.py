@@ -1,0 +1,34 @@
+"""Nodes of an unknown rank, scalars, and sizes that only a run tells: what is taken of them."""
+
+import numpy as np
+import pytest
+
+from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed
+
+
+@pytest.mark.parametrize("line", [
+    "Resize<axes=[2,3]>(r, , f)",
+    'Pad<mode="reflect">(r, p, , a)',
+    'Pad<mode="edge">(r, p, , a)',
+])  # fmt: skip
+def test_what_has_an_unknown_rank_is_resized_and_padded_along_stated_axes(line):
+    text = (
+        "g (float[N,1,4,4] x, int64[K] s) => (float[A,B,C,D] y) <float[2] f = {2, 2}, "
+        "int64[4] p = {1, 1, 1, 1}, int64[2] a = {2, 3}> { r = Reshape(x, s) y = %s }"
+    )
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    feeds = {"x": x, "s": np.array([1, 1, 4, 4])}
+    model = parsed(text % line, 21)
+    with open_ort(model) as session, open_ort(model, "numpy") as other:
+        np.testing.assert_array_equal(session.run(None, feeds)[0], other.run(None, feeds)[0])
+
+
+def test_parts_of_texts_of_an_unknown_rank_are_gathered_by_the_next_backend():
+    text = (
+        "g (string[N,2,3] x, int64[K] s, int64[M] i) => (string[A,B,C] y) "
+        "{ r = Reshape(x, s) y = Gather(r, i) }"
+    )
+    x = np.array([[list("abc"), list("def")]], object)
+    with open_ort(parsed(text)) as session:
+        feeds = {"x": x, "s": np.array([2, 1, 3]), "i": np.array([1, 0])}
+        assert session.run(None, feeds)[0].tolist() == [[list("def")], [list("abc")]]
