@@ -322,9 +322,13 @@ def _has(values: tuple[str, ...], place: int) -> bool:
 
 
 def _of_scalar(node: Node) -> str:
-    maker = node.producer(0) or node
-    fed = (at for at in range(len(maker.inputs)) if not maker.is_constant(at))
-    return _DROPPED if () in map(maker.shape, fed) else ""
+    near, behind = [node.producer(0) or node], [node]
+    fed = {near[0].shape(at) for at in range(len(near[0].inputs)) if not near[0].is_constant(at)}
+    for _ in range(3 * (fed == {()} and node.op_type == "Erf")):
+        behind = [reader for one in behind for reader in one.consumers()]
+        near += behind + [p for one in behind for p in map(one.producer, (0, 1)) if p]
+    stored = (one.shape(at) for one in near for at in range(len(one.inputs)) if one.is_constant(at))
+    return _DROPPED if fed == {()} and any(stored) else ""
 
 
 def _is_whole(node: Node) -> bool:

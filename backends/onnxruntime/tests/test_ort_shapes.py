@@ -32,3 +32,24 @@ def test_parts_of_texts_of_an_unknown_rank_are_gathered_by_the_next_backend():
     with open_ort(parsed(text)) as session:
         feeds = {"x": x, "s": np.array([2, 1, 3]), "i": np.array([1, 0])}
         assert session.run(None, feeds)[0].tolist() == [[list("def")], [list("abc")]]
+
+
+@pytest.mark.parametrize(("text", "count"), [
+    ("(float[N,3] x, float s) => (float[N,3] y) { a = Mul(x, s) y = Sigmoid(a) }", 1),
+    ("""(float[N,3] x) => (float[N,3] y) <float c = {2}> { t = CastLike(c, x) r = Sqrt(t)
+     d = Div(x, r) e = Erf(d) y = Mul(x, e) }""", 1),
+    ("""(float x) => (float[1] y) <float[1] k = {1.7}> { a = Mul(x, k)
+     b = Sigmoid(a) y = Mul(x, b) }""", 3),
+    ("""(float x) => (float[1] y) <float q = {1.41421354}, float o = {1}, float[1] h = {0.5}>
+     { d = Div(x, q) e = Erf(d) a = Add(e, o) p = Mul(x, h) y = Mul(p, a) }""", 3),
+])  # fmt: skip
+def test_what_a_fed_scalar_scales_is_one_region_unless_it_meets_stored_axes(text, count):
+    model = parsed(f"g {text}", 21)
+    feeds = {"x": np.float32(0.5), "s": np.float32(3)}
+    if "float[N,3] x" in text:
+        feeds["x"] = np.ones((2, 3), np.float32)
+    feeds = {value.name: feeds[value.name] for value in model.graph.input}
+    with open_ort(model) as session, open_ort(model, "numpy") as other:
+        assert len(homes(session)) == count
+        wanted = other.run(None, feeds)[0]
+        np.testing.assert_allclose(session.run(None, feeds)[0], wanted, rtol=1e-5, strict=True)
