@@ -159,7 +159,11 @@ def _least_sizes(nodes: Sequence[Node]) -> dict[int, list[int]]:
         if node.op_type in _MOVING:
             least = [max(least, default=1)] * _MOST_AXES
         scales = node.constant(len(node.inputs[:3]) - 1) if node.op_type == "Resize" else None
-        pairs = zip_longest(least, () if scales is None else scales[::-1], fillvalue=1)
+        parts, rank = () if scales is None else scales, len(node.shape(0) or ())
+        axes = node.attribute("axes", range(-len(parts), 0))
+        by = {axis - rank * (axis >= 0): part for axis, part in zip(axes, parts, strict=False)}
+        factors = [by.get(~at, 1) for at in range(max(rank, len(parts)))]
+        pairs = zip_longest(least, factors, fillvalue=1)
         least = [ceil(size / min(scale, 1)) for size, scale in pairs]
         if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
             taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]

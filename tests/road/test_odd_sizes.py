@@ -19,6 +19,10 @@ _SHRUNK = (
     "g (float[1,1,N] x) => (float[1,1,M] y) <float[3] s = {1, 1, 0.5}> { r = Resize (x, , s) "
     "y = MaxPool <kernel_shape = [2], strides = [3]> (r) }"
 )
+_SHRUNK_ROWS = (
+    "g (float[1,1,H,W] x) => (float[1,1,A,B] y) <float[1] s = {0.5}> { r = Resize <axes = [%s]> "
+    "(x, , s) y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r) }"
+)
 
 
 def _recurrent(op, gates):
@@ -36,6 +40,7 @@ def _recurrent(op, gates):
           for op in ("Conv(x, w)", "MaxPool <kernel_shape = [4]> (x)",
                      "LpPool <kernel_shape = [4]> (x)")),
         (_SHRUNK, [(1, 1, 6), (1, 1, 3)]),
+        *((_SHRUNK_ROWS % axis, [(1, 1, 4, 4), (1, 1, 3, 4)]) for axis in (2, -2)),
     ],
 )  # fmt: skip
 def test_what_a_library_does_not_compute_is_run_elsewhere(text, shapes, backend):
