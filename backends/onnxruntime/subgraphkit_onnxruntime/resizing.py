@@ -59,10 +59,9 @@ def copied(node: Node) -> str:
 
 def cut_fractions(node: Node) -> str:
     """Look for whole numbers that are interpolated."""
-    is_nearest = node.attribute("mode", "nearest") == "nearest"
-    if is_nearest or "float" in node.dtype(0).label or node.dtype(0) is DataType.DOUBLE:
-        return ""
-    return "fractions between whole numbers are cut off, not rounded"
+    is_whole = "float" not in node.dtype(0).label and node.dtype(0) is not DataType.DOUBLE
+    is_cut = is_whole and node.attribute("mode", "nearest") != "nearest"
+    return "fractions between whole numbers are cut off, not rounded" if is_cut else ""
 
 
 def _resizes_few_axes(node: Node) -> bool:
@@ -80,6 +79,5 @@ def _resizes_few_axes(node: Node) -> bool:
     if len(before) == _IMAGES:
         fails = mode == "cubic" and any(shrinks.values()) and not node.attribute("antialias", 0)
         return changed <= {2, 3} or (changed <= {1, 2} and not fails)
-    if mode == "linear" and len(before) == _VOLUMES:
-        return changed <= {2, 3, 4}
-    return len(before) in ({2, 3} if mode == "linear" else {2})
+    is_volume = mode == "linear" and len(before) == _VOLUMES
+    return changed <= {2, 3, 4} if is_volume else len(before) in {2, 2 + (mode == "linear")}
