@@ -165,6 +165,8 @@ def _least_sizes(nodes: Sequence[Node]) -> dict[int, list[int]]:
         factors = [by.get(~at, 1) for at in range(max(rank, len(parts)))]
         pairs = zip_longest(least, factors, fillvalue=1)
         least = [ceil(size / min(scale, 1)) for size, scale in pairs]
+        if node.op_type == "SpaceToDepth":
+            least = [size * node.attributes["blocksize"] for size in least]
         if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
             taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
             ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)

@@ -176,9 +176,8 @@ def _has_bytes_alone(graph: onnx.GraphProto) -> bool:
     Unpacked once, when the session is opened, they are computed with a hundred times faster.
     """
     read = {one.input[0] for one in graph.node if one.op_type == "DequantizeLinear"}
-    if not _QUANTIZING.isdisjoint([one.op_type for one in graph.node]):
-        return False
-    return any(one.name in read and one.data_type in _BYTES for one in graph.initializer)
+    stored = [one for one in graph.initializer if one.name in read and one.data_type in _BYTES]
+    return bool(stored) and _QUANTIZING.isdisjoint([one.op_type for one in graph.node])
 
 
 _MOVES: Final = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
@@ -294,9 +293,6 @@ def _facts(
 def assigned_nodes(session: Any) -> dict[str, int]:
     """Return how many nodes each provider runs, as far as ONNX Runtime recorded it."""
     counts: dict[str, int] = {}
-    recorded = getattr(session, "get_provider_graph_assignment_info", None)
-    if recorded is None:
-        return counts
-    for group in recorded():
+    for group in getattr(session, "get_provider_graph_assignment_info", list)():
         counts[group.ep_name] = counts.get(group.ep_name, 0) + len(group.get_nodes())
     return counts

@@ -16,10 +16,10 @@ import onnx.parser
 from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Node, body_graphs
 from subgraphkit.types import DataType
+from subgraphkit_onnxruntime import windows
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.places import grid_problem, pad_problem, takes_parts
 from subgraphkit_onnxruntime.resizing import copied, cut_fractions, resize_problem
-from subgraphkit_onnxruntime.windows import POOLS, makes_an_element, stated_size, window_problem
 
 
 def deviation(node: Node) -> str:
@@ -230,7 +230,8 @@ def _bodies(node: Node) -> str:
         if len({*body.outputs}) < len(body.outputs) and node.op_type != "Loop":
             return "a body names a value twice, and one of the two stays unwritten"
         for one in body.nodes:
-            if one.op_type in POOLS and (one.attribute("ceil_mode", 0) or makes_an_element(one)):
+            is_pool, ceils = one.op_type in windows.POOLS, one.attribute("ceil_mode", 0)
+            if is_pool and (ceils or windows.makes_an_element(one)):
                 return "of windows in a body it makes more than there are, or expects them"
             if problem := (deviation(one) or BEYOND_DOUBLES * is_fed_sum(one)):
                 return f"in a body, {one.label}: {problem}"
@@ -347,16 +348,17 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "BatchNormalization": lambda n: _WRITTEN_OVER if n.attribute("training_mode", 0) else "",
     **dict.fromkeys(("RoiAlign", *_EMPTY), _empty),
     **dict.fromkeys(("Gemm", "MatMul"), _empty_product),
-    **dict.fromkeys((*POOLS, "Conv"), lambda n: window_problem(n) or _empty(n)),
+    **dict.fromkeys((*windows.POOLS, "Conv"), lambda n: windows.window_problem(n) or _empty(n)),
     **dict.fromkeys(("Cast", "CastLike"), _cast),
     "Clip": _clip,
     "Col2Im": lambda n: _FAR if max(d := n.attribute("dilations", [1])) > 1 and len(d) % 2 else "",
-    "ConvInteger": lambda node: window_problem(node) or _conv_integer(node),
-    "ConvTranspose": stated_size,
+    "ConvInteger": lambda node: windows.window_problem(node) or _conv_integer(node),
+    "ConvTranspose": windows.stated_size,
     "DequantizeLinear": _dequantize,
     "DFT": _half_spectrum,
     "Div": _division,
     "Dropout": _dropout,
+    **dict.fromkeys(windows.EMPTYING, windows.empties_pools),
     **dict.fromkeys(("Erf", "Sigmoid"), _of_scalar),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     "Gather": lambda n: _PARTS * (n.dtype(0) is DataType.STRING and takes_parts(n)),
@@ -370,7 +372,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "MaxUnpool": lambda node: _PLACED if _has(node.inputs, 2) else "",
     "NonZero": lambda node: "" if node.shape(0) else "a scalar is taken for a vector of one",
     "Pad": pad_problem,
-    "QLinearConv": lambda node: window_problem(node) or _product_of_bytes(node),
+    "QLinearConv": lambda node: windows.window_problem(node) or _product_of_bytes(node),
     "QuantizeLinear": _quantize,
     "ReduceLogSumExp": lambda n: _EXPONENTIALS if n.opset >= _EXPANDED or _is_whole(n) else "",
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _reduce_bool),
@@ -378,7 +380,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Scan": lambda node: _bodies(node) or _scan(node),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     "Shrink": lambda n: _IN_FLOAT if _is_whole(n) else "",
-    "Slice": _slice,
+    "Slice": lambda node: _slice(node) or windows.empties_pools(node),
     "STFT": _stft,
     "Upsample": lambda node: cut_fractions(node) or copied(node),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _behind_last),

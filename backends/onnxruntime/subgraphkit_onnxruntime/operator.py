@@ -103,12 +103,8 @@ class OnnxRuntimeOperator(sk.SubgraphOperator):
         try:
             buffers = outputs if outputs is not None else (None,) * len(self._outputs)
             # Where no buffer is to be filled, a run costs less than a binding of every value.
-            runs = (
-                self._all_plain
-                and self.device == tensors.HOST
-                and all(one is None for one in buffers)
-            )
-            if self._bindable and not runs:
+            is_plain = self._all_plain and self.device == tensors.HOST
+            if self._bindable and not (is_plain and all(one is None for one in buffers)):
                 return self._run_bound(inputs, buffers, options)
             named = dict(zip(self._inputs, inputs, strict=True))
             return fill_buffers(self._outputs, outputs, self._call(self._outputs, named, options))

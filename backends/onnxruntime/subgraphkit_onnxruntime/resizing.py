@@ -69,7 +69,7 @@ def _resizes_few_axes(node: Node) -> bool:
     mode, before = node.attribute("mode", "nearest"), node.shape(0) or ()
     after = node.graph.shape(node.outputs[0]) or ()
     if mode == "nearest" or node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
-        return mode == "nearest"
+        return bool(mode == "nearest")
     shrinks = {
         axis: new < old
         for axis, (old, new) in enumerate(zip(before, after, strict=False))

@@ -8,6 +8,7 @@ from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Node
 
 POOLS: Final = ("AveragePool", "LpPool", "MaxPool")
+EMPTYING: Final = ("CenterCropPad", "Compress", "Expand", "Slice", "TopK")
 _GLIDING: Final = re.compile("Conv|Pool|Resize")
 
 
@@ -22,9 +23,8 @@ def window_problem(node: Node) -> str:
     if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return "padding to the same size is wrong with dilations or steps beyond a window"
     emptied = RegionFallback.emptied_by(node) if not spare and makes_an_element(node) else None
-    maker = node.producer(0) if emptied else None
-    is_told = emptied and all(map(emptied.is_constant, range(1, len(emptied.inputs))))
-    while maker and maker != emptied and not (is_told and _GLIDING.search(maker.op_type)):
+    maker = node.producer(0) if emptied and not is_cut(emptied) else None
+    while maker and maker != emptied and not _GLIDING.search(maker.op_type):
         maker = maker.producer(0)
     if maker and maker == emptied:
         return f"of less than a window, which {maker.op_type} may leave, it makes an element"
@@ -34,6 +34,19 @@ def window_problem(node: Node) -> str:
     if 0 in (node.graph.shape(node.outputs[0]) or ())[2:]:
         return "a window larger than what it slides over is an error, or makes an element"
     return ""
+
+
+def is_cut(node: Node) -> bool:
+    """Say whether it makes sizes that only a run tells, so that it is left to others."""
+    is_told = all(map(node.is_constant, range(1, len(node.inputs))))
+    return node.op_type in EMPTYING and not is_told and bool(node.graph.shape(node.outputs[0]))
+
+
+def empties_pools(node: Node) -> str:
+    """Look for pools behind sizes that only a run tells: those are looked at where they are fed."""
+    pools = (one for one in node.graph.nodes if one.op_type in POOLS and makes_an_element(one))
+    is_any = is_cut(node) and any(RegionFallback.emptied_by(one) == node for one in pools)
+    return "a pool behind it makes an element of less than a window, which it may leave" * is_any
 
 
 def makes_an_element(node: Node) -> bool:

@@ -53,3 +53,23 @@ def test_what_a_fed_scalar_scales_is_one_region_unless_it_meets_stored_axes(text
         assert len(homes(session)) == count
         wanted = other.run(None, feeds)[0]
         np.testing.assert_allclose(session.run(None, feeds)[0], wanted, rtol=1e-5, strict=True)
+
+
+@pytest.mark.filterwarnings("ignore:what is fed to subgraph")
+@pytest.mark.parametrize("line", [
+    "c = Conv(s, w) r = Relu(c) p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(r)",
+    "c = SpaceToDepth<blocksize=2>(s) p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(c)",
+])  # fmt: skip
+def test_of_pools_behind_a_computed_crop_the_crop_alone_runs_elsewhere(line):
+    text = (
+        "g (float[1,1,H,W] x, int64[1] e) => (float[1,C,A,B] y) <int64[1] z = {0}, "
+        "int64[1] d = {2}, float[1,1,1,1] w = {2}> { s = Slice(x, z, e, d) %s y = Neg(p) }"
+    )
+    model = parsed(text % line)
+    x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
+    with open_ort(model) as session, open_ort(model, "numpy") as other:
+        assert [len(nodes) for _, nodes in homes(session)] == [1, len(model.graph.node) - 1]
+        for end in (8, 4, 2, 0):
+            feeds = {"x": x, "e": np.array([end])}
+            wanted = other.run(None, feeds)[0]
+            np.testing.assert_allclose(session.run(None, feeds)[0], wanted, strict=True)
