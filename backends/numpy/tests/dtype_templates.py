@@ -78,6 +78,7 @@ EXTRA: Final = [
     _node("LinearRegressor", 1, [X], ML, coefficients=[1.0, 0.5, -1.0], intercepts=[0.5]),
     _node("Normalizer", 1, [X], ML, norm="L2"),
     _node("OneHotEncoder", 1, [X.astype(np.int64)], ML, cats_int64s=[1, 2, 3]),
+    _node("OneHotEncoder", 1, [np.zeros((0, 2), np.int64)], ML, cats_int64s=[1, 2, 3]),
     _node("OneHotEncoder", 1, [np.array(["a", "b"], object)], ML, cats_strings=["a", "c"]),
     _node("SVMClassifier", 1, [X], ML, outputs=2, classlabels_ints=[0, 1],
           vectors_per_class=[1, 1], **_SVM),

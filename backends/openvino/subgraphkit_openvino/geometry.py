@@ -41,7 +41,7 @@ def _keeps_first_axis(node: Node) -> bool:
     if 0 not in axes:
         return True
     place = axes.index(0)
-    for how, one in ((len(node.inputs[:3]) - 1, 1), (_SIZES, shape[0])):
+    for how, one in ((max(1, len(node.inputs[:3]) - 1), 1), (_SIZES, shape[0])):
         if node.shape(how) in {None, (0,)}:
             continue
         if (stated := node.constant(how)) is not None:

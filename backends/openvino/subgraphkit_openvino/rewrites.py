@@ -126,8 +126,9 @@ def cover_other_axes(op: Any, ops: Any) -> None:
     """Cut what GatherElements reads down to its indices, of which other axes may be shorter."""
     data, places = op.input_values()
     kind = data.get_element_type().get_type_name()
-    if kind != "boolean" and data.get_node().get_type_name() == "Slice":
-        data = ops.maximum(data, data).output(0)  # or it is left out, and ends are elsewhere
+    if data.get_node().get_type_name() not in {"Constant", "Parameter"}:
+        # or a Slice is left out, and ends are elsewhere
+        data = (ops.logical_or if kind == "boolean" else ops.maximum)(data, data).output(0)
         op.input(0).replace_source_output(data)
     rank = places.get_partial_shape().rank.get_length()
     axis = op.get_attributes()["axis"] % max(rank, 1)

@@ -207,8 +207,10 @@ def _slice(node: Node) -> str:
     steps, starts, ends = map(node.constant, (4, 1, 2))
     if steps is not None and steps.size and not -_INT32 <= steps.min() <= steps.max() <= _INT32:
         return "steps beyond 32 bits, at which OpenVINO crashes"
-    told = zip(starts, ends, strict=True) if starts is not None and ends is not None else ()
-    if not is_fixed(node) and any(start < 0 < end < _INT32 for start, end in told):
+    axes, shape = node.constant(_AXES), node.shape(0) or ()
+    sizes = shape if axes is None else [shape[axis] for axis in axes]
+    told = zip(starts, ends, sizes, strict=False) if starts is not None and ends is not None else ()
+    if any(a < 0 < b < _INT32 and not isinstance(size, int) for a, b, size in told):
         return "from an open end to one that is not, beyond which OpenVINO writes"
     return ""
 

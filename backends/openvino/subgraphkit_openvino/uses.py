@@ -73,9 +73,9 @@ def _conv(node: Node) -> str:
     place = 3 if node.op_type == "QLinearConv" else 1
     if not is_fixed(node, place):
         return "filters of an open size, at which OpenVINO fails to run"
-    filters = node.shape(place) or ()
-    strides = tuple(node.attribute("strides", None) or ())
-    if filters[1:2] != (1,) or 1 < node.attribute("group", 1) == filters[0]:
+    filters, strides = node.shape(place) or (), tuple(node.attribute("strides", None) or ())
+    is_other = node.attribute("group", 1) > 1 and node.dtype() is not DataType.BFLOAT16
+    if filters[1:2] != (1,) or is_other:
         return ""
     if len(filters) > _VOLUME + 1 and len(set(node.attribute("dilations", None) or ())) > 1:
         return "dilations of a volume of one channel that differ, of which OpenVINO takes others"

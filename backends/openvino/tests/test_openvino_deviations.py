@@ -132,10 +132,31 @@ def test_a_product_with_a_vector_and_a_factor_behind_it_is_computed(factor, afte
         assert opened.run(None, {"x": x})[0].tolist() == [[[12.0]] * 8] * 2
 
 
+@pytest.mark.parametrize(("text", "opset"), [
+    ("(float[N,3,4,4] x) => (float y) { y = Upsample<scales = [1.0, 1.0, 2.0, 2.0]>(x) }", 7),
+    ("(float[N,6] x) => (y) <int64[1] a={-3},int64[1] b={5},int64[1] c={1}>{y=Slice(x,a,b,c)}", 18),
+    ("(float[1,2,8,8] x, float[6,1,3,3] w) => (float y) { y = Conv<group = 2>(x, w) }", 18),
+])  # fmt: skip
+def test_what_openvino_computes_rightly_stays(text, opset):
+    assert homes(_untyped(f"g {text}", opset)) == ["openvino"]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.bool_])
+def test_a_reversed_index_reads_what_a_slice_leaves_whatever_moves_it(kind):
+    name = np.dtype(kind).name.replace("float32", "float")
+    model = parsed(f"""g ({name}[3,4] x, int64[3,2] i) => ({name}[3,2] y) <int64[1] a = {{0}},
+    int64[1] b = {{2}}, int64[1] d = {{1}}, int64[2] size = {{3, 2}}>
+    {{ p = Slice(x, a, b, d) s = Reshape(p, size) y = GatherElements<axis = 1>(s, i) }}""")
+    x, i = np.eye(3, 4).astype(kind), np.array([[-1, 0], [-2, 1], [1, -1]])
+    with session(model) as opened:
+        (y,) = opened.run(None, {"x": x, "i": i})
+    assert y.tolist() == np.take_along_axis(x[:, :2], i, 1).tolist()
+
+
 def test_products_with_one_stored_element_are_computed_in_one_thread():
     model = parsed(
-        "g (float[N,3] x) => (float[N,1] y) <float[3,1] w = {1, 2, 3}, float[1,1] v = {2}> "
-        "{ p = MatMul(x, w) r = Relu(p) y = MatMul(r, v) }"
+        "g (float[2,3] x) => (float[2,1] y) <float[3,1] w = {1, 2, 3}, float[1,1] v = {2}> "
+        "{ p = MatMul(x, w) y = MatMul(p, v) }"
     )
     with sk.InferenceSession(model, "openvino:threads=1") as opened:
         assert opened.run(None, {"x": np.ones((2, 3), np.float32)})[0].tolist() == [[12.0]] * 2

@@ -171,13 +171,9 @@ def _order(run: _Run, x: Any, *count: Any, **how: Any) -> Any:
     return run(x, *count, **how)
 
 
-def _accumulate(run: _Run, x: Any, axis: Any, **how: Any) -> Any:
-    return run(x, axis.reshape(()), **how)  # [1] in PyTorch
-
-
 def _encode(run: _Run, x: Any, **how: Any) -> Any:
     """Take texts and numbers of any number of axes."""
-    return (run(x.reshape(-1), **how)[0].reshape(*x.shape, -1),)
+    return tuple(y.reshape(*x.shape, y.shape[-1]) for y in run(x.reshape(-1), **how))
 
 
 def _normalise(run: _Run, x: Any, **how: Any) -> Any:
@@ -187,9 +183,11 @@ def _normalise(run: _Run, x: Any, **how: Any) -> Any:
 
 _MASK: Final = 3
 _MENDINGS: Final[Mapping[str, Callable[..., Any]]] = {
-    **dict.fromkeys(("CumProd", "CumSum"), _accumulate), "Normalizer": _normalise,
+    # The axis is [1] in PyTorch.
+    **dict.fromkeys(("CumProd", "CumSum"), lambda run, x, at, **to: run(x, at.reshape(()), **to)),
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _lose),
-    "Attention": _attend, "OneHotEncoder": _encode, "Resize": _resize, "TopK": _order,
+    "Attention": _attend, "Normalizer": _normalise, "OneHotEncoder": _encode, "TopK": _order,
+    "Resize": _resize,
 }  # fmt: skip
 """By operator, what calls its implementation, the first argument, otherwise."""
 
