@@ -109,5 +109,5 @@ def is_turned_twice(op: Any) -> bool:
 def joins_row(op: Any, end: Any) -> bool:
     """Say whether what is added follows a convolution of one channel of one row, of open sizes."""
     is_sum = op.get_type_name() in {"Add", "Subtract"} and end.get_partial_shape().is_dynamic
-    maker = follows(end.get_source_output(), ("Convolution",), ()) if is_sum else None
+    maker: Any = follows(end.get_source_output(), ("Convolution",), ()) if is_sum else None
     return bool(maker) and all(size == 1 for size in [*maker.get_input_partial_shape(0)][1:-1])
