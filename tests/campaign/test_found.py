@@ -27,6 +27,7 @@ def carried_out(tmp_path_factory):
         yield lambda kept: trials(kept["attack"], kept["backend"]).only({"case": kept["case"]})
 
 
+@pytest.mark.filterwarnings("ignore:what is fed to subgraph")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_what_was_found_once_is_mended(path, carried_out):
     outcome = carried_out(json.loads(path.read_text()))
