@@ -71,9 +71,8 @@ def _matrices_of_bytes(node: Node) -> str:
     if any(_is_vector(node, place) for place in ((2,) if is_plain else (1, 2, 6, 7))):
         return "scales and zero points of rows are an error"
     summed = (*(node.shape(0) or ())[-1:], *(node.shape(1 if is_plain else 3) or ())[-2:][:1])
-    if not any(isinstance(size, int) and size for size in summed):
-        return "sums of nothing are left unwritten"
-    return _product_of_bytes(node)
+    is_sum = any(isinstance(size, int) and size for size in summed)
+    return _product_of_bytes(node) if is_sum else "sums of nothing are left unwritten"
 
 
 _FARTHEST: Final = [np.iinfo(np.int32).max, np.iinfo(np.int64).max]
