@@ -95,8 +95,8 @@ class SubgraphkitError(Travelling, Exception):
 
     Attributes:
         code: Stable identifier, a key of ``CODES``.
-        message: What failed, what was expected, what was found; no trailing full stop. It is
-            printable, with any names in it.
+        message: What failed, what was expected, what was found; no trailing full stop. Names in
+            it are made printable.
         hint: What to do about it; one line per remedy, or an empty string.
         context: Facts for programs (names, indices); keys depend on the code.
     """

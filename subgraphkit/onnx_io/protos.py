@@ -69,7 +69,7 @@ def copy_fields(source: Any, target: Any, *, without: Collection[str]) -> None:
 
 
 def drop_notes(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Take exporters' notes for people out of nodes; they are the most of many models."""
+    """Remove what exporters note for people from nodes; many models consist mostly of it."""
     for node in nodes:
         node.ClearField("metadata_props")
         node.ClearField("doc_string")

@@ -53,8 +53,8 @@ LEAST: Final = 0.05
 class Wanted(NamedTuple):
     """The expectation of a result for which the table of tolerances is too wide.
 
-    ``terms``: How many times more terms it adds up than ``near`` is meant for. ``least``: The least
-    value of the largest element.
+    ``terms``: How many times more terms it adds up than ``near`` is meant for. ``least``: The
+    number that counts as the largest element if all are smaller.
     """
 
     array: _Array

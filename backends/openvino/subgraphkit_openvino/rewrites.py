@@ -223,10 +223,10 @@ def hold_apart(model: Any) -> None:
 
 @walks.each("Split")
 def split_by_lengths(op: Any, ops: Any) -> None:
-    """Say how long parts are that are squeezed.
+    """State the lengths where a split makes parts of length 1 that are squeezed.
 
-    If they are joined, OpenVINO (2026.4) fails for open sizes, and ends the process where the axis
-    is counted from the last.
+    If such parts are joined again, OpenVINO (2026.4) fails for open sizes. Along a negative axis it
+    ends the process.
     """
     axis = int(op.input_value(1).get_node().get_data())
     is_single = op.get_output_partial_shape(0)[axis] == 1
@@ -249,7 +249,7 @@ def choose_first(op: Any, _: Any) -> None:
 
 @walks.each("ScatterElementsUpdate", "ScatterNDUpdate")
 def scatter_elsewhere(op: Any, _: Any) -> None:
-    """Keep what others read than what scatters into it, or OpenVINO may not find its memory."""
+    """Copy a value that others read before OpenVINO scatters into it, or it fails to compile."""
     _part(op.inputs()[:1] if len(op.input_value(0).get_target_inputs()) > 1 else ())
 
 
@@ -358,7 +358,7 @@ def multiply_matrices(op: Any, ops: Any) -> None:
 
 @walks.each("Broadcast")
 def spread_by_ones(op: Any, ops: Any) -> None:
-    """Spread what has open sizes by ones: of two open sizes, OpenVINO (2026.4) tells the first."""
+    """Multiply by spread ones instead of spreading; OpenVINO (2026.4) states a wrong size."""
     if op.get_input_partial_shape(0).is_dynamic and op.get_attributes()["mode"] == "bidirectional":
         (value, sizes), kind = op.input_values(), op.get_output_element_type(0)
         join = ops.logical_and if kind.get_type_name() == "boolean" else ops.multiply

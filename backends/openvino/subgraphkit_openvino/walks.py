@@ -21,7 +21,7 @@ def operations(model: Any) -> Iterator[Any]:
 
 
 def each(*names: str) -> Callable[[Callable[[Any, Any], None]], Callable[[Any], None]]:
-    """Make a rewrite of a model of what changes one operation that has one of some names."""
+    """Decorate a change of one operation, so that it changes all of these names in a model."""
 
     def rewriting(change: Callable[[Any, Any], None]) -> Callable[[Any], None]:
         @wraps(change)

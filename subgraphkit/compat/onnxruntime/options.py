@@ -178,7 +178,7 @@ class RunOptions(_RunOptions):
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """The facts in a model on itself."""
+    """Facts that a model states about itself."""
 
     producer_name: str
     graph_name: str

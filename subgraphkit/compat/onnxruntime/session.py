@@ -99,7 +99,7 @@ class InferenceSession:
         return self._inner.get_overridable_initializers()
 
     def get_modelmeta(self) -> ModelMetadata:
-        """Return the model's facts on itself."""
+        """Return the facts that the model states about itself."""
         return ModelMetadata.of(self._inner.graph.model.proto)
 
     def get_session_options(self) -> SessionOptions:
