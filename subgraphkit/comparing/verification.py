@@ -103,7 +103,8 @@ def verify_plan(
     partitioning = tested.partitioning
     graph = partitioning.graph
     max_error = 0.0 if tolerance else graph.settings.max_error
-    declared = declared_tolerances(partitioning.backends, graph.settings).tolerance_for
+    backends = partitioning.backends
+    declared = tolerance or declared_tolerances(backends, graph.settings).tolerance_for
 
     def allowed(nodes: Iterable[int]) -> ToleranceOf:
         return tolerance or tolerances_behind(declared, graph, nodes)
