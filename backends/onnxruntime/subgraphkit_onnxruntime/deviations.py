@@ -111,13 +111,15 @@ def _attention(node: Node) -> str:
 
 
 def _cast(node: Node) -> str:
-    made = node.graph.dtype(node.outputs[0])
-    if made is DataType.STRING and node.dtype(0).label.startswith(("bfloat", "double", "float")):
-        return "fractions are written with eight digits, from which others are read"
-    maker, reads = node.producer(0), (one.captures for one in node.consumers())
-    again = maker is not None and maker.op_type == "Cast"
-    is_captured = again and any(node.outputs[0] in captured for captured in reads)
-    return "a cast of a cast is left out, although a body reads it" if is_captured else ""
+    made = node.graph.dtype(node.outputs[0]).label
+    is_fraction = node.dtype(0).label.startswith(("bfloat", "double", "float"))
+    if is_fraction and made in {"int4", "string", "uint4"}:
+        return "fractions are rounded to four bits and not cut, or written with eight digits"
+    maker, reads = node.producer(0), [name for one in node.consumers() for name in one.captures]
+    again = maker is not None and maker.op_type.startswith("Cast")
+    is_left_out = node.outputs[0] in reads or (is_fraction and made in {"int8", "uint8"})
+    text = "a cast of a cast is left out, although it rounds or a body reads it"
+    return text if again and is_left_out else ""
 
 
 def _conv_integer(node: Node) -> str:
@@ -273,9 +275,8 @@ def _recurrent(node: Node) -> str:
 
 
 def _scatter(node: Node) -> str:
-    label = node.dtype(0).label
-    fails = node.attribute("reduction", "none") != "none" and label in _SHORT
-    return f"{label} is not reduced, and a run fails" if fails else ""
+    fails = node.attribute("reduction", "none") != "none" and node.dtype(0).label in _SHORT
+    return "shorter types than a float are not reduced, and a run fails" if fails else ""
 
 
 def _division(node: Node) -> str:
@@ -312,8 +313,7 @@ def _stft(node: Node) -> str:
 
 
 def _clip(node: Node) -> str:
-    maker = node.producer(2) if _has(node.inputs, 2) else None
-    is_joined = maker and maker.op_type == "Relu"
+    is_joined = _has(node.inputs, 2) and getattr(node.producer(2), "op_type", "") == "Relu"
     return "a bound made by Relu, which is taken for what is clipped" if is_joined else ""
 
 

@@ -212,12 +212,12 @@ def test_a_body_with_something_refused_is_refused():
 def test_elements_of_less_than_a_byte_stay_inside(dtype):
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     model = parsed(
-        f"g (float[4] x) => (float[4] y) {{ q = Cast<to={kind}>(x) y = Cast<to=1>(q) }}", opset=21
+        f"g (int32[4] x) => (float[4] y) {{ q = Cast<to={kind}>(x) y = Cast<to=1>(q) }}", opset=21
     )
     with open_ort(model) as session:
         assert homes(session) == [("onnxruntime", (0, 1))]
     whole = parsed(
-        f"g (float[4] x) => ({np.dtype(dtype).name}[4] q) {{ q = Cast<to={kind}>(x) }}", 21
+        f"g (int32[4] x) => ({np.dtype(dtype).name}[4] q) {{ q = Cast<to={kind}>(x) }}", 21
     )
     with open_ort(whole) as session:
         assert [code for code, _ in refusals(session)] == ["border"]
