@@ -57,9 +57,14 @@ def test_integers_out_of_range_keep_their_low_bits():
 
 
 def test_text_is_cast_to_integers_exactly_or_truncated():
-    x = np.array(["9007199254740993", "100.5", "-1e3"], object)
+    x = np.array(["9007199254740993", "1.5", "-1e3"], object)
     (y,) = compile_model(node_model("Cast", [x], [I64], to=7))(x)
-    assert y.tolist() == [9007199254740993, 100, -1000]
+    assert y.tolist() == [9007199254740993, 1, -1000]
+
+
+def test_text_is_padded_with_text():
+    x, pads = np.array(["a"], object), np.array([1, 0])
+    assert compile_model(node_model("Pad", [x, pads], [x.dtype]))(x, pads)[0].tolist() == ["", "a"]
 
 
 NAN = np.array([1.0, np.nan, 3.0], np.float32)

@@ -122,8 +122,7 @@ def _spread(amounts: Sequence[int], axes: Sequence[int], rank: int) -> list[int]
     """Return amounts for all axes from amounts for some."""
     spread = [0] * (2 * rank)
     for place, axis in enumerate(axes):
-        spread[axis % rank] = amounts[place]
-        spread[axis % rank + rank] = amounts[place + len(axes)]
+        spread[axis % rank :: rank] = amounts[place :: len(axes)]
     return spread
 
 
@@ -139,7 +138,8 @@ def pad(x: Array, pads: Sequence[int], mode: str, value: Any = 0) -> Array:
         at = min(max(0, begin), made)
         place.append(slice(at, at + max(0, last - first)))
     cropped = x[tuple(inner)]
-    y = np.full(dims, value, x.dtype) if mode == "constant" else np.empty(dims, x.dtype)
+    fill = value or "" if x.dtype == object else value
+    y = np.full(dims, fill, x.dtype) if mode == "constant" else np.empty(dims, x.dtype)
     y[tuple(place)] = cropped
     for axis in range(rank if mode != "constant" else 0):
         _extend(np.moveaxis(y, axis, 0), place[axis].start, cropped.shape[axis], mode)
