@@ -132,6 +132,17 @@ def padded_point(node: Node) -> str:
     return "" if is_plain else "strides of a filter of one element, which it takes before it pads"
 
 
+def lost_point(node: Node) -> str:
+    """Refuse padding that leaves nothing of one point, where a size is open."""
+    sizes, taps = (node.shape(0) or ())[_CHANNELS:], (node.shape(1) or ())[_CHANNELS:]
+    pads, steps = (node.attribute(name, None) or () for name in ("pads", "dilations"))
+    for axis, (size, count) in enumerate(zip(sizes, taps, strict=False)):
+        made = (count - 1) * (*steps, *(1,) * len(sizes))[axis] if isinstance(count, int) else 0
+        if not isinstance(size, int) and sum(pads[axis :: len(sizes)]) > made:
+            return "padding that may leave nothing of an open size, of which OpenVINO loses others"
+    return ""
+
+
 def other_steps(node: Node) -> str:
     """Refuse stored weights with scales along the axis that is added up, or not looked up."""
     is_looked_up = node.op_type == "Gather"

@@ -188,7 +188,6 @@ def align_corners_by_sizes(op: Any, ops: Any) -> None:
 def hold_apart(model: Any) -> None:
     """Put what changes nothing where OpenVINO (2026.4) would join others wrongly.
 
-    Recurrent operations that read one transposed value, or others do: it is turned for the last.
     Attention and a turn of as many heads as positions: it is left out. Parts of a value that are
     convolved and put together: they are taken in their order, and as many as there are. Products
     and means that are joined with more axes than they have: attention fails to compile, a norm
@@ -196,13 +195,9 @@ def hold_apart(model: Any) -> None:
     weights are, before they are added up. A sum behind a convolution of one channel: it is made
     alone. Logarithms of 1 and an exponential: they do not overflow.
     """
-    readers: dict[Any, list[Any]] = {}
     for op in walks.operations(model):
         name, ends, shape = op.get_type_name(), op.inputs(), op.get_output_partial_shape(0)
-        if name.endswith("Sequence"):
-            readers.setdefault(walks.source(op), []).append(ends[0])
-            _part(ends[:1] if walks.is_turned_twice(op) else ())
-        elif name == "Concat":
+        if name == "Concat":
             _part(walks.mixed_parts(op))
         elif name == "Transpose" and shape.is_static and shape == ends[0].get_partial_shape():
             is_of_heads = len(shape) == _IMAGES and shape[1] == shape[2]
@@ -217,8 +212,17 @@ def hold_apart(model: Any) -> None:
             maker = ends[0].get_source_output().get_node()
             makers = [value.get_node().get_type_name() for value in maker.input_values()]
             _part(ends if maker.get_type_name() == "Add" and "Exp" in makers else ())
-    for several in readers.values():
-        _part(several if len(several) > 1 else ())
+
+
+@walks.each("GRUSequence", "LSTMSequence", "RNNSequence")
+def read_alone(op: Any, ops: Any) -> None:
+    """Put a mean of each element before what a recurrent operation reads.
+
+    If others read that as well, transposed or not, OpenVINO (2026.4) turns it for the last. What
+    is computed with others at once has the shape of the first of them, and it fails to compile.
+    """
+    mean = ops.avg_pool(op.input_value(0), [1], [0], [0], [1], exclude_pad=True)
+    op.input(0).replace_source_output(mean.output(0))
 
 
 @walks.each("Split")
@@ -380,7 +384,7 @@ REWRITES: Final[Sequence[Callable[[Any], None]]] = (
     widen_reductions, drop_idle_conversions, split_by_lengths, round_before_limits,
     subtract_whole_numbers, keep_places_inside, end_where_it_begins, cover_other_axes,
     repeat_along_new_axes, align_corners_by_sizes, stretch_slopes, multiply_matrices, hold_apart,
-    choose_first, take_absolutes, mask_attention, spread_channels, join_no_open_axis,
+    read_alone, choose_first, take_absolutes, mask_attention, spread_channels, join_no_open_axis,
     spread_by_ones, keep_above_nothing, compute_stored, scatter_elsewhere, *QUICKER,
     hand_out_branches,
 )  # fmt: skip

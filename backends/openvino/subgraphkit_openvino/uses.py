@@ -7,7 +7,7 @@ import numpy as np
 
 from subgraphkit.ir import BoundGraph, Node, body_graphs
 from subgraphkit.types import DataType
-from subgraphkit_openvino.geometry import far_window, other_steps, padded_point
+from subgraphkit_openvino.geometry import far_window, lost_point, other_steps, padded_point
 
 _CORNERS: Final = 4
 _PEEPHOLES: Final = 7
@@ -30,19 +30,13 @@ def turned_products(graph: BoundGraph) -> set[int]:
 
 
 def is_stored_otherwise(nodes: Iterable[Node]) -> bool:
-    """Say whether OpenVINO (2026.4) forgets how it computes nodes, once their engine is exported.
-
-    It forgets the number of cosines of rotary halves, and which axis of a recurrence is the steps.
-    """
+    """Say whether OpenVINO (2026.4), once exported, forgets the number of cosines of halves."""
 
     def makers(node: Node) -> list[str]:
         return [one.op_type for place in range(2) if (one := node.producer(place))]
 
     for node in nodes:
         if any(is_stored_otherwise(body.nodes) for body in body_graphs(node)):
-            return True
-        is_one_way = node.op_type in _RECURRENT and node.attribute("direction", "") != _BOTH_WAYS
-        if is_one_way and 1 not in (node.shape(0) or ())[:2]:
             return True
         joins = node.op_type == "Concat" and makers(node) == ["Sub", "Add"]
         if joins and (first := node.producer(0)) and makers(first) == ["Mul", "Mul"]:
@@ -373,7 +367,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "Concat": _turned_halves,
     "Conv": lambda n: _conv(n) or far_window(n) or padded_point(n) or _stored_product(n),
     "ConvInteger": lambda n: _conv(n) or far_window(n) or padded_point(n),
-    "ConvTranspose": lambda node: _conv_transpose(node) or _stored_product(node),
+    "ConvTranspose": lambda n: _conv_transpose(n) or lost_point(n) or _stored_product(n),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
     "Gemm": lambda node: _gemm(node) or other_steps(node) or _stored_product(node),

@@ -90,22 +90,6 @@ def mixed_parts(op: Any) -> Sequence[Any]:
     return () if is_whole and axis == 1 else op.inputs()
 
 
-def source(op: Any) -> str:
-    """Return the name of what the first input of an operation is made of, back to the last one."""
-    maker = op.input_value(0).get_node()
-    while maker.get_input_size() and not maker.get_type_name().endswith("Sequence"):
-        maker = maker.input_value(0).get_node()
-    return str(maker.get_name())
-
-
-def is_turned_twice(op: Any) -> bool:
-    """Say whether others read, transposed, what a recurrent operation reads transposed."""
-    turned = op.input_value(0).get_node()
-    ends = turned.input_value(0).get_target_inputs() if turned.get_input_size() else ()
-    same = [end.get_node() for end in ends if end.get_node().get_type_name() == "Transpose"]
-    return sum(len(readers(one)) for one in same) > 1
-
-
 def joins_row(op: Any, end: Any) -> bool:
     """Say whether what is added follows a convolution of one channel of one row, of open sizes."""
     is_sum = op.get_type_name() in {"Add", "Subtract"} and end.get_partial_shape().is_dynamic
