@@ -217,9 +217,8 @@ def _dequantize(node: Node) -> str:
 
 def _fed_steps(node: Node, stored: int) -> str:
     """Refuse stored numbers whose scale or zero point is not: the second run is another."""
-    if not node.is_constant(stored) or not any(node.inputs[stored + 2 : stored + 3]):
-        return ""
-    is_fed = not all(map(node.is_constant, range(stored + 1, stored + 3)))
+    steps = [at for at in (stored + 1, stored + 2) if any(node.inputs[at : at + 1])]
+    is_fed = _is_stored(node, stored) and not all(map(node.is_constant, steps))
     return "stored numbers of a fed scale or zero point, which OpenVINO changes" if is_fed else ""
 
 

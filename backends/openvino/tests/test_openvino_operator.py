@@ -235,9 +235,12 @@ def test_an_engine_that_would_come_back_with_other_angles_is_not_stored():
     assert OpenedModel(parsed(text)).operator.serialize() is None
 
 
-def test_an_engine_that_would_come_back_with_other_steps_is_not_stored():
+def test_an_engine_of_recurrent_steps_comes_back_as_it_was():
     stored = "<float[1,3,2] w = {1,2,3,4,5,6}, float[1,3,1] r = {1,2,3}>"
     text = (
         f"g (float[S,B,2] x) => (float[S,1,B,1] y) {stored} {{ y = GRU<hidden_size=1>(x, w, r) }}"
     )
-    assert OpenedModel(parsed(text)).operator.serialize() is None
+    model, x = OpenedModel(parsed(text)), np.arange(12, dtype=np.float32).reshape(2, 3, 2) / 9
+    blob = model.operator.serialize()
+    restored = OpenVINOBackend().deserialize(blob, model.subgraph, model.context)
+    np.testing.assert_array_equal(restored.run([x])[0], model(x)[0])
