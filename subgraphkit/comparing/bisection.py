@@ -10,14 +10,14 @@ import numpy as np
 
 from subgraphkit.backend.contract import Backend
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.tolerances import ToleranceOf, tolerances_behind
+from subgraphkit.backend.tolerances import ToleranceOf
 from subgraphkit.binding import BoundModel, bind
 from subgraphkit.comparing.messages import unwritable
 from subgraphkit.comparing.parts import Built, PartSearch, Symptom, Verdict
 from subgraphkit.comparing.stored_values import store_npz
 from subgraphkit.comparing.verification import bind_both, selection_of, verify_plan
 from subgraphkit.errors import CompileError
-from subgraphkit.finding.opening import declared_tolerances
+from subgraphkit.finding.opening import result_tolerances
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.partitioning import Partitioning, partition
 from subgraphkit.planning import plan
@@ -180,8 +180,7 @@ def _symptoms_of(
     """
     partitioning = partition(tested)
     if tolerance is None:
-        declared = declared_tolerances(partitioning.backends, tested.settings).tolerance_for
-        tolerance = tolerances_behind(declared, tested, tested.order)
+        tolerance = result_tolerances(partitioning.backends, tested, tested.settings)
     try:
         compiled = plan(partitioning)
     except CompileError as error:

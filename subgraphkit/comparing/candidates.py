@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from subgraphkit.backend.messages import PLACEMENT_LOG
-from subgraphkit.backend.tolerances import tolerances_behind
 from subgraphkit.binding import bind
 from subgraphkit.comparing.benchmark import Schedule
 from subgraphkit.comparing.messages import crashed_child, hung_child
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.errors import SubgraphkitError
-from subgraphkit.finding.opening import declared_tolerances
+from subgraphkit.finding.opening import result_tolerances
 from subgraphkit.planning import Plan, plan
 from subgraphkit.processes import Child, NoAnswer
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
@@ -46,8 +45,7 @@ class MeasuredCandidate:
         """Return the facts before the first run."""
         graph = self._plan.graph
         shortfall = self._plan.partitioning.shortfall()
-        declared = declared_tolerances(self._plan.partitioning.backends, graph.settings)
-        allowed = tolerances_behind(declared.tolerance_for, graph, graph.order)
+        allowed = result_tolerances(self._plan.partitioning.backends, graph, graph.settings)
         return {
             "model": graph.name,
             "selection": ",".join(map(str, graph.settings.backends)) or "none",

@@ -104,7 +104,7 @@ def verify_plan(
     graph = partitioning.graph
     max_error = 0.0 if tolerance else graph.settings.max_error
     backends = partitioning.backends
-    declared = tolerance or declared_tolerances(backends, graph.settings).tolerance_for
+    declared = tolerance or declared_tolerances(backends, graph.settings)
 
     def allowed(nodes: Iterable[int]) -> ToleranceOf:
         return tolerance or tolerances_behind(declared, graph, nodes)

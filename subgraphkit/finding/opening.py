@@ -13,6 +13,7 @@ from subgraphkit import backend as contract
 from subgraphkit.backend.contract import Backend, lack_of, set_lack
 from subgraphkit.backend.messages import warn_user
 from subgraphkit.backend.options import validate_options
+from subgraphkit.backend.tolerances import ToleranceOf, tolerances_behind
 from subgraphkit.configuration.config import ResolvedConfig
 from subgraphkit.configuration.names import BACKENDS_GROUP
 from subgraphkit.configuration.selection import AUTO, NONE, BackendChoice, parse_selection
@@ -28,6 +29,7 @@ from subgraphkit.finding import messages
 from subgraphkit.finding.catalogue import CATALOGUE, IN_PROCESS, BackendRecord
 from subgraphkit.finding.loading import BackendFactory, adopt, build, probe
 from subgraphkit.finding.registry import find_record, load_record, probe_record
+from subgraphkit.ir import Graph
 from subgraphkit.logs import logger_of
 
 _LOGGER: Final = logger_of("registry")
@@ -144,7 +146,12 @@ def open_fallback(resolved: ResolvedConfig) -> Backend | None:
     return _open(BackendChoice(resolved.fallback, origin=origin), resolved)
 
 
-def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> "contract.Conformance":
+def result_tolerances(names: Iterable[str], graph: Graph, resolved: ResolvedConfig) -> ToleranceOf:
+    """Return the tolerances of a graph's results: the usual, or what its backends declare."""
+    return tolerances_behind(declared_tolerances(names, resolved), graph, graph.order)
+
+
+def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> ToleranceOf:
     """Collect how far shared results may be off; BackendLoadError (SGK115) if unreadable."""
     widest = contract.Conformance()
     for name in names:
@@ -160,7 +167,7 @@ def declared_tolerances(names: Iterable[str], resolved: ResolvedConfig) -> "cont
         for dtype, (relative, absolute) in suite.tolerances.items():
             known = widest.tolerances.get(dtype, (0.0, 0.0))
             widest.tolerances[dtype] = (max(known[0], relative), max(known[1], absolute))
-    return widest
+    return widest.tolerance_for
 
 
 def _expand(resolved: ResolvedConfig) -> Iterator[tuple[BackendChoice, bool]]:

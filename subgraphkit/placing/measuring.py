@@ -20,12 +20,12 @@ from typing import Any, Final, Self
 
 from subgraphkit.backend.differences import compare_values, relative_error
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.tolerances import EXACT, Tolerance, ToleranceOf, tolerances_behind
+from subgraphkit.backend.tolerances import EXACT, Tolerance, ToleranceOf
 from subgraphkit.binding import BoundModel
 from subgraphkit.compiling import compile_subgraphs
 from subgraphkit.errors import BackendUnavailableError, SubgraphkitError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.finding.opening import declared_tolerances
+from subgraphkit.finding.opening import result_tolerances
 from subgraphkit.ir import Node
 from subgraphkit.ir.costs import weight_of
 from subgraphkit.partitioning import Partitioning, partition
@@ -49,8 +49,7 @@ def tolerances_of(bound: BoundModel, backends: Sequence[str]) -> ToleranceOf:
 
     In a quantised model, the same number may round to the next step on any backend.
     """
-    declared = declared_tolerances(backends, bound.settings).tolerance_for
-    allowed = tolerances_behind(declared, bound, bound.order)
+    allowed = result_tolerances(backends, bound, bound.settings)
     is_quantised = not _QUANTISING.isdisjoint(bound.table.op_types)
     return partial(_by_steps, allowed) if is_quantised else allowed
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from subgraphkit.backend.progress import Progress
-from subgraphkit.backend.tolerances import ToleranceOf, tolerance_for, tolerances_behind
+from subgraphkit.backend.tolerances import ToleranceOf, tolerance_for
 from subgraphkit.binding import bind
 from subgraphkit.errors import CallerError
-from subgraphkit.finding.opening import declared_tolerances
+from subgraphkit.finding.opening import result_tolerances
 from subgraphkit.ir import BoundGraph
 from subgraphkit.onnx_io import Model, ModelSource
 from subgraphkit.running.tapping import tap_groups, tapped_session
@@ -267,9 +267,8 @@ def measure_accuracy(
     groups = [outputs, *tap_groups(bounds[0], inner, lambda name: (name,))]
     with ExitStack() as stack:
         sessions = [[stack.enter_context(tapped_session(b, g)) for b in bounds] for g in groups]
-        tested = sessions[0][1]
-        declared = declared_tolerances(tested.partitioning.backends, tested.graph.settings)
-        allowed = tolerances_behind(declared.tolerance_for, bounds[0], bounds[0].order)
+        backends = sessions[0][1].partitioning.backends
+        allowed = result_tolerances(backends, bounds[0], bounds[0].settings)
         sums = {name: Sums(tolerance=allowed) for name in (*inner, *outputs)}
         for done, feeds in enumerate(batches, 1):
             for names, pair in zip(groups, sessions, strict=True):
