@@ -229,7 +229,7 @@ class BundleFiles:
         except (OSError, RuntimeError) as error:
             raise messages.not_a_bundle(folder, f"it cannot be opened ({error})") from error
         if not stat.S_ISDIR(status.st_mode):
-            raise messages.not_a_bundle(folder, "it is no folder")
+            raise messages.not_a_bundle(folder, "it is a file")
         if not os.path.lexists(self.folder / MANIFEST):
             raise messages.not_a_bundle(folder, f"there is no {MANIFEST} in it")
         self._check_owner(self.folder, status)

@@ -160,12 +160,11 @@ def _names_in(target: Path) -> list[str]:
             return sorted(one.name + "/" * one.is_dir() for one in target.iterdir())
         above = next(one for one in target.parents if os.path.lexists(one))
         if not above.is_dir():
-            problem = f"{str(above)!r} is no folder"
-            raise messages.unwritable(target, problem, another)
+            raise messages.unwritable(target, f"{str(above)!r} is a file", another)
         if not os.access(above, os.W_OK | os.X_OK):
             raise messages.unwritable(target, f"{str(above)!r} cannot be written to", _ROOM)
     except NotADirectoryError as error:
-        raise messages.unwritable(target, "it is no folder", another) from error
+        raise messages.unwritable(target, "it is a file", another) from error
     except OSError as error:
         raise messages.unwritable(target, str(error), another) from error
     return []
