@@ -121,6 +121,8 @@ def _summary(partitioning: PartitioningData, quality: Quality) -> list[str]:
     expected = {leading.backend if leading else "", next(iter(partitioning.named), "")}
     causes = [one for one in find_all_causes(partitioning) if one.backend in expected]
     most = max(causes, key=lambda one: len(one.nodes), default=None)
+    if most is None and (auto := partitioning.graph.settings.auto) and auto.plan is not None:
+        return lines  # tuning found it
     if most is None:
         return [*lines, "what to do: 'subgraphkit tune' finds out whether another is faster"]
     nodes = f"{count_of(len(most.nodes), 'node')}: {operators_of(partitioning.graph, most.nodes)}"
