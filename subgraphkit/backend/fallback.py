@@ -1,7 +1,7 @@
 """A region on the fallback backend, for runs that a library cannot compute."""
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
 from math import ceil
 from threading import Lock
@@ -156,30 +156,48 @@ def _least_sizes(nodes: Sequence[Node]) -> dict[int, list[int]]:
     for node in reversed(nodes):
         several = [found.get(one.id, []) for one in node.consumers()]
         least = [max(sizes) for sizes in zip_longest(*several, fillvalue=1)]
-        if node.op_type in _MOVING:
-            least = [max(least, default=1)] * _MOST_AXES
-        scales = node.constant(len(node.inputs[:3]) - 1) if node.op_type == "Resize" else None
-        parts, rank = () if scales is None else scales, len(node.shape(0) or ())
-        axes = node.attribute("axes", range(-len(parts), 0))
-        by = {axis - rank * (axis >= 0): part for axis, part in zip(axes, parts, strict=False)}
-        factors = [by.get(~at, 1) for at in range(max(rank, len(parts)))]
-        pairs = zip_longest(least, factors, fillvalue=1)
-        least = [ceil(size / min(scale, 1)) for size, scale in pairs]
-        if node.op_type == "SpaceToDepth":
-            least = [size * node.attributes["blocksize"] for size in least]
-        if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
-            taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
-            ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)
-            steps, wide = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
-            given = (taps, steps, wide, pads[: len(taps)], pads[len(taps) :])
-            rows = zip(least + [1] * len(taps), *map(reversed, given), strict=False)
-            rooms = [
-                (size - 1) * s + (k - 1) * d + 1 - low - high if isinstance(k, int) else size
-                for size, k, s, d, low, high in rows
-            ]
-            least = [max(sizes) for sizes in zip_longest(least, rooms, fillvalue=1)]
-        found[node.id] = least
+        read_by = _READ.get(node.op_type)
+        found[node.id] = least if read_by is None else read_by(node, least)
     return found
+
+
+def _before_move(_: Node, least: list[int]) -> list[int]:
+    return [max(least, default=1)] * _MOST_AXES
+
+
+def _before_resize(node: Node, least: list[int]) -> list[int]:
+    scales, rank = node.constant(len(node.inputs[:3]) - 1), len(node.shape(0) or ())
+    if scales is None:
+        return least
+    axes = node.attribute("axes", range(-len(scales), 0))
+    by = {axis - rank * (axis >= 0): scale for axis, scale in zip(axes, scales, strict=False)}
+    factors = [by.get(~at, 1) for at in range(max(rank, len(scales)))]
+    pairs = zip_longest(least, factors, fillvalue=1)
+    return [ceil(size / min(scale, 1)) for size, scale in pairs]
+
+
+def _before_window(node: Node, least: list[int]) -> list[int]:
+    if "SAME" in node.attribute("auto_pad", ""):
+        return least
+    taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
+    ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)
+    steps, wide = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
+    given = (taps, steps, wide, pads[: len(taps)], pads[len(taps) :])
+    rows = zip(least + [1] * len(taps), *map(reversed, given), strict=False)
+    rooms = [
+        (size - 1) * s + (k - 1) * d + 1 - low - high if isinstance(k, int) else size
+        for size, k, s, d, low, high in rows
+    ]
+    return [max(sizes) for sizes in zip_longest(least, rooms, fillvalue=1)]
+
+
+_READ: Final[Mapping[str, Callable[[Node, list[int]], list[int]]]] = {
+    **dict.fromkeys(_MOVING, _before_move),
+    **dict.fromkeys(_POOLS | {"Conv"}, _before_window),
+    "Resize": _before_resize,
+    "SpaceToDepth": lambda node, least: [size * node.attributes["blocksize"] for size in least],
+}
+"""By operator, the least sizes of what it reads, from those of what it makes; others keep sizes."""
 
 
 def _is_open(node: Node) -> bool:
