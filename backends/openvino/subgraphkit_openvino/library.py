@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
+from threading import Lock
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -46,10 +47,20 @@ def runtime() -> Any:
         del sys.modules[_TELEMETRY]
 
 
-@lru_cache(maxsize=1)
+_CORES: Final[list[Any]] = []
+_MAKING: Final = Lock()
+
+
 def core() -> Any:
-    """Return the ``openvino.Core`` of this process; it may be used by several threads."""
-    return runtime().Core()
+    """Return the ``openvino.Core`` of this process; it may be used by several threads.
+
+    Two threads that ask at once get the same. OpenVINO lends the thread that makes a core a stack
+    for its signals, and takes it away with the core: the next signal would end the process.
+    """
+    with _MAKING:
+        if not _CORES:
+            _CORES.append(runtime().Core())
+        return _CORES[0]
 
 
 def _let_threads_go() -> None:
@@ -57,7 +68,7 @@ def _let_threads_go() -> None:
 
     The plugin of a core that goes away does so, for all cores of the process.
     """
-    if core.cache_info().currsize:
+    if _CORES:
         with suppress(RuntimeError):
             runtime().Core().get_property("CPU", "FULL_DEVICE_NAME")
 
