@@ -3,12 +3,14 @@
 import re
 from operator import ge
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from subgraphkit.backend import RegionFallback
-from subgraphkit.ir import Node
+from subgraphkit.ir import Graph, Node
 
 POOLS: Final = ("AveragePool", "LpPool", "MaxPool")
 EMPTYING: Final = ("CenterCropPad", "Compress", "Expand", "Slice", "TopK")
+_BEFORE_POOLS: Final[WeakKeyDictionary[Graph, set[int]]] = WeakKeyDictionary()
 _GLIDING: Final = re.compile("Conv|Pool|Resize")
 
 
@@ -44,9 +46,17 @@ def is_cut(node: Node) -> bool:
 
 def empties_pools(node: Node) -> str:
     """Look for pools behind sizes that only a run tells: those are looked at where they are fed."""
-    pools = (one for one in node.graph.nodes if one.op_type in POOLS and makes_an_element(one))
-    is_any = is_cut(node) and any(RegionFallback.emptied_by(one) == node for one in pools)
+    is_any = is_cut(node) and node.id in _before_pools(node.graph)
     return "a pool behind it makes an element of less than a window, which it may leave" * is_any
+
+
+def _before_pools(graph: Graph) -> set[int]:
+    """Return the nodes that may leave less than a window to a pool that makes an element of it."""
+    if graph not in _BEFORE_POOLS:
+        pools = (one for one in graph.nodes if one.op_type in POOLS and makes_an_element(one))
+        makers = filter(None, map(RegionFallback.emptied_by, pools))
+        _BEFORE_POOLS[graph] = {one.id for one in makers}
+    return _BEFORE_POOLS[graph]
 
 
 def makes_an_element(node: Node) -> bool:
