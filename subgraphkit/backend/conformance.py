@@ -8,7 +8,6 @@ device can make.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from subgraphkit import backend as contract
@@ -94,17 +93,15 @@ class SelfCheck:
     seconds: float = 120.0
 
 
-CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "bounded_threads": "keeping to the number of threads that it is given",
-        "control_flow": "taking If, Loop and Scan",
-        "denormals": "telling numbers below the smallest normal one from zero",
-        "dynamic_shapes": "compiling subgraphs with dimensions that are not known",
-        "open_zeros": "telling -0 from 0 where dimensions are not known",
-        "serialize": "storing compiled subgraphs and restoring them",
-        "threads": "being used by several sessions in several threads",
-    }
-)
+CAPABILITIES: Final[Mapping[str, str]] = {
+    "bounded_threads": "keeping to the number of threads that it is given",
+    "control_flow": "taking If, Loop and Scan",
+    "denormals": "telling numbers below the smallest normal one from zero",
+    "dynamic_shapes": "compiling subgraphs with dimensions that are not known",
+    "open_zeros": "telling -0 from 0 where dimensions are not known",
+    "serialize": "storing compiled subgraphs and restoring them",
+    "threads": "being used by several sessions in several threads",
+}
 """Capabilities that a backend may lack, by name, with their meanings."""
 
 

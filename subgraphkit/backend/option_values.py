@@ -166,17 +166,15 @@ def _plain(text: str) -> bool | int | float | str:
     return text.strip()
 
 
-READERS: Final[Mapping[str, Callable[[object], object]]] = MappingProxyType(
-    {
-        "bool": read_bool,
-        "int": read_int,
-        "float": read_float,
-        "str": read_str,
-        "bytes": read_bytes,
-        "path": read_path,
-        "list": read_list,
-        "mapping": read_mapping,
-        "shapes": read_shapes,
-    }
-)
+READERS: Final[Mapping[str, Callable[[object], object]]] = {
+    "bool": read_bool,
+    "int": read_int,
+    "float": read_float,
+    "str": read_str,
+    "bytes": read_bytes,
+    "path": read_path,
+    "list": read_list,
+    "mapping": read_mapping,
+    "shapes": read_shapes,
+}
 """A reader for each kind of option but ``enum``, whose reader depends on its choices."""

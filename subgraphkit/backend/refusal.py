@@ -3,42 +3,39 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import index
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from subgraphkit.errors import ConfigError
 from subgraphkit.transport import Travelling
 
-REFUSAL_CODES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        # what a backend says
-        "op_unsupported": "the backend has no implementation of the operator",
-        "opset": "the operator is known, this version of it is not",
-        "attribute": "an attribute has a value the backend cannot take",
-        "dtype": "an input or output has an element type the backend cannot take",
-        "rank": "an input or output has a number of axes the backend cannot take",
-        "shape": "an input or output has a shape the backend cannot take",
-        "dynamic_shape": "a dimension is not known before running",
-        "not_constant": "an input must be constant and is not",
-        "border": "a value of this type may not cross the edge of a subgraph of the backend",
-        "unprofitable": "the backend could, but expects to be slower",
-        "pattern": "the node is not part of a pattern the property looks for",
-        "declined": "the selector said no without giving a reason",
-        "compile_failed": "the backend could not compile a subgraph with the node",
-        # what the partition pass says
-        "too_small": "the region would have fewer nodes than the property's minimum",
-        "too_large": "the region would have more nodes than the property's maximum",
-        "not_convex": "taking the node would make subgraphs wait on each other",
-        "excluded": "the user excluded the node",
-        "nan": "the backend makes a number of NaN here, and the user asked for NaN",
-        "fed_size": "how much the node makes is fed, and the backend holds that to no limit",
-        "pinned": "the user pinned the node to another backend",
-        "group": "another node of an atomic group was refused",
-        "filtered": "the selector's filter dropped the node",
-        "not_accepted": "the property's review did not accept the region",
-        "not_worth": "handing the region over would cost more than it gains",
-    }
-)
+REFUSAL_CODES: Final[Mapping[str, str]] = {
+    # what a backend says
+    "op_unsupported": "the backend has no implementation of the operator",
+    "opset": "the operator is known, this version of it is not",
+    "attribute": "an attribute has a value the backend cannot take",
+    "dtype": "an input or output has an element type the backend cannot take",
+    "rank": "an input or output has a number of axes the backend cannot take",
+    "shape": "an input or output has a shape the backend cannot take",
+    "dynamic_shape": "a dimension is not known before running",
+    "not_constant": "an input must be constant and is not",
+    "border": "a value of this type may not cross the edge of a subgraph of the backend",
+    "unprofitable": "the backend could, but expects to be slower",
+    "pattern": "the node is not part of a pattern the property looks for",
+    "declined": "the selector said no without giving a reason",
+    "compile_failed": "the backend could not compile a subgraph with the node",
+    # what the partition pass says
+    "too_small": "the region would have fewer nodes than the property's minimum",
+    "too_large": "the region would have more nodes than the property's maximum",
+    "not_convex": "taking the node would make subgraphs wait on each other",
+    "excluded": "the user excluded the node",
+    "nan": "the backend makes a number of NaN here, and the user asked for NaN",
+    "fed_size": "how much the node makes is fed, and the backend holds that to no limit",
+    "pinned": "the user pinned the node to another backend",
+    "group": "another node of an atomic group was refused",
+    "filtered": "the selector's filter dropped the node",
+    "not_accepted": "the property's review did not accept the region",
+    "not_worth": "handing the region over would cost more than it gains",
+}
 """Codes used by the core; a backend may add its own, in ``snake_case``."""
 
 _SAYS_NOTHING: Final = "unknown"

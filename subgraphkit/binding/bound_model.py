@@ -21,7 +21,7 @@ from subgraphkit.configuration.selection import strip_number
 from subgraphkit.configuration.settings import OtherSettings
 from subgraphkit.errors import BindError, InvalidModelError
 from subgraphkit.finding.extensions import ExtensionManager
-from subgraphkit.ir import BoundGraph, Initializer, Node, Subgraph, make_subgraph
+from subgraphkit.ir import BoundGraph, Node, Subgraph, make_subgraph
 from subgraphkit.ir.structure import NoKeyError, structure_digest
 from subgraphkit.lazy import cached_property, collector_paused
 from subgraphkit.loading import load
@@ -115,12 +115,6 @@ class BoundModel(BoundGraph):
         graph, folding = fold(source, self.folding.values, self.settings)
         kept = {field.name: getattr(graph, field.name) for field in fields(BoundGraph)}
         return replace(self, **kept, folding=folding)
-
-    def refolded(
-        self, changed: Mapping[str, Initializer], current: Mapping[str, Initializer]
-    ) -> dict[str, Initializer]:
-        """Compute values again that were computed from changed constants."""
-        return {} if self.folding is None else self.folding.refold(changed, current)
 
     def kept_folder(self, backend: str) -> Path | None:
         """Return the folder that a backend keeps from bind to bind; None if nothing is kept."""

@@ -25,33 +25,29 @@ BACKENDS_GROUP: Final = "subgraphkit.backends"
 
 EXTENSIONS_GROUP: Final = "subgraphkit.plugins"
 
-KNOWN_BACKENDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "iree": "pip install subgraphkit-iree",
-        "numpy": "pip install subgraphkit-numpy",
-        "onednn": "pip install subgraphkit-onednn",
-        "onnxruntime": "pip install 'subgraphkit-onnxruntime[cpu]'",
-        "openvino": "pip install subgraphkit-openvino",
-        "tensorrt": "pip install 'subgraphkit-tensorrt[cu13]'",
-        "tvm": "pip install subgraphkit-tvm",
-    }
-)
+KNOWN_BACKENDS: Final[Mapping[str, str]] = {
+    "iree": "pip install subgraphkit-iree",
+    "numpy": "pip install subgraphkit-numpy",
+    "onednn": "pip install subgraphkit-onednn",
+    "onnxruntime": "pip install 'subgraphkit-onnxruntime[cpu]'",
+    "openvino": "pip install subgraphkit-openvino",
+    "tensorrt": "pip install 'subgraphkit-tensorrt[cu13]'",
+    "tvm": "pip install subgraphkit-tvm",
+}
 
-BACKEND_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "TensorrtExecutionProvider": "tensorrt",
-        "NvTensorRTRTXExecutionProvider": "tensorrt",
-        "CUDAExecutionProvider": "tensorrt",
-        "OpenVINOExecutionProvider": "openvino",
-        "DnnlExecutionProvider": "onednn",
-        "TvmExecutionProvider": "tvm",
-        "CPUExecutionProvider": "onnxruntime",
-    }
-)
+BACKEND_OF: Final[Mapping[str, str]] = {
+    "TensorrtExecutionProvider": "tensorrt",
+    "NvTensorRTRTXExecutionProvider": "tensorrt",
+    "CUDAExecutionProvider": "tensorrt",
+    "OpenVINOExecutionProvider": "openvino",
+    "DnnlExecutionProvider": "onednn",
+    "TvmExecutionProvider": "tvm",
+    "CPUExecutionProvider": "onnxruntime",
+}
 """By ONNX Runtime's name of a provider, our backend for the same device."""
 
 _ENTRY_POINTS: Final = "entry_points.txt"
-_FOLDED: Final = MappingProxyType({name.casefold(): ours for name, ours in BACKEND_OF.items()})
+_FOLDED: Final = {name.casefold(): ours for name, ours in BACKEND_OF.items()}
 _PROVIDER: Final = re.compile(r"\b\w+ExecutionProvider\b", re.IGNORECASE)
 
 

@@ -267,5 +267,5 @@ _ALL: Final = (
     Setting("raise_plugin_errors", read_bool, default=False, help="Whether plugins' errors pass."),
 )
 
-SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType({entry.name: entry for entry in _ALL})
+SETTINGS: Final[Mapping[str, Setting]] = {entry.name: entry for entry in _ALL}
 """Every setting but ``options``, by name."""

@@ -6,7 +6,6 @@ no code to load and no folder or bundle to trust, unless the setting ``trust_spe
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from types import MappingProxyType
 from typing import Any, Final
 
 from subgraphkit.configuration.config import ResolvedConfig, resolve
@@ -65,7 +64,8 @@ def _both_isolated(one: frozenset[str], other: frozenset[str]) -> frozenset[str]
 
 
 # Settings of which the tighter of two values holds, and which that is.
-_TIGHTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = MappingProxyType(
-    dict.fromkeys(("max_memory", "threads", "timeout_s"), min)
-    | {"isolate": _both_isolated, "limits": _lower_limits}
-)
+_TIGHTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    **dict.fromkeys(("max_memory", "threads", "timeout_s"), min),
+    "isolate": _both_isolated,
+    "limits": _lower_limits,
+}

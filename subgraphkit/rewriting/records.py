@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 import numpy.typing as npt
@@ -135,35 +134,33 @@ def check_word(what: str, word: object, known: tuple[str, ...]) -> None:
         raise CallerError("SGK231", f"{what} is {word!r}, {expected}")
 
 
-KEPT_CODES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "activation": "a value was seen to exceed data_max",
-        "angle": "leads to a sine, cosine or tangent: of a large angle few digits are left",
-        "attention": "a product of two computed values",
-        "between": "only moves or compares values of nodes that are kept",
-        "body": "holds a body of nodes",
-        "channels": "too few channels, or groups too small, for int8 to pay",
-        "coarse": "a few large elements of its input leave int8 too few steps for all others",
-        "constant": "its input was always 0 while calibrating",
-        "kernel": "a kernel too large for convolutions in float8",
-        "never": "an operator that loses its meaning in few bits",
-        "normalisation": "squares, products or sums that overflow float16",
-        "range": "no range is known for its input",
-        "reaches": "reads a value beyond the range of the type",
-        "reduction": "sums more terms than max_reduction",
-        "rounding": "leads to a rounding to whole numbers, such as a place in a table, or a size",
-        "scale": "its scale has too few digits in the type",
-        "small": "a product too small for int8 to pay",
-        "softmax": "a sum over an axis too long for float16",
-        "stated": "an attribute states its type",
-        "tiny": "a weight that would vanish",
-        "type": "the operator does not take the type, at this version of it",
-        "unknown": "an operator that ONNX does not define",
-        "user": "the caller named it, or did not",
-        "weight": "its weight is computed, or is no matrix",
-        "weights": "a weight beyond the range of the type",
-    }
-)
+KEPT_CODES: Final[Mapping[str, str]] = {
+    "activation": "a value was seen to exceed data_max",
+    "angle": "leads to a sine, cosine or tangent: of a large angle few digits are left",
+    "attention": "a product of two computed values",
+    "between": "only moves or compares values of nodes that are kept",
+    "body": "holds a body of nodes",
+    "channels": "too few channels, or groups too small, for int8 to pay",
+    "coarse": "a few large elements of its input leave int8 too few steps for all others",
+    "constant": "its input was always 0 while calibrating",
+    "kernel": "a kernel too large for convolutions in float8",
+    "never": "an operator that loses its meaning in few bits",
+    "normalisation": "squares, products or sums that overflow float16",
+    "range": "no range is known for its input",
+    "reaches": "reads a value beyond the range of the type",
+    "reduction": "sums more terms than max_reduction",
+    "rounding": "leads to a rounding to whole numbers, such as a place in a table, or a size",
+    "scale": "its scale has too few digits in the type",
+    "small": "a product too small for int8 to pay",
+    "softmax": "a sum over an axis too long for float16",
+    "stated": "an attribute states its type",
+    "tiny": "a weight that would vanish",
+    "type": "the operator does not take the type, at this version of it",
+    "unknown": "an operator that ONNX does not define",
+    "user": "the caller named it, or did not",
+    "weight": "its weight is computed, or is no matrix",
+    "weights": "a weight beyond the range of the type",
+}
 """Why a node was kept as it was."""
 
 

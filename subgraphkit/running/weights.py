@@ -67,7 +67,8 @@ class Weights:
         arrays = {name: self._checked_array(name, value) for name, value in changed.items()}
         renewed = {name: self._renewed_weight(name, array) for name, array in arrays.items()}
         self._require_same_types(renewed)
-        renewed |= self._graph.refolded(renewed, {**self.current, **renewed})
+        if self._graph.folding is not None:
+            renewed |= self._graph.folding.refold(renewed, {**self.current, **renewed})
         self._require_taken(plan, renewed)
         before = self.current, self.versions
         touched: list[_Touched] = []

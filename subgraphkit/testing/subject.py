@@ -33,22 +33,20 @@ DataSet = tuple[Mapping[str, Any], Sequence[Any]]
 """Feeds by input name, and the outputs expected, in the order of the graph."""
 
 _ORIGIN: Final = "the conformance kit"
-SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
-    {
-        "strict": False,
-        "on_missing": "error",
-        "on_fallback": "ok",
-        "require": {},
-        "fallback": REFERENCE,
-        "on_unsupported": "repartition",
-        "on_compile_error": "raise",
-        "on_run_error": "raise",
-        "checked": True,
-        "fold": False,
-        "cache": False,
-        "limits": "max_value_bytes=0",
-    }
-)
+SETTINGS: Final[Mapping[str, Any]] = {
+    "strict": False,
+    "on_missing": "error",
+    "on_fallback": "ok",
+    "require": {},
+    "fallback": REFERENCE,
+    "on_unsupported": "repartition",
+    "on_compile_error": "raise",
+    "on_run_error": "raise",
+    "checked": True,
+    "fold": False,
+    "cache": False,
+    "limits": "max_value_bytes=0",
+}
 """Settings that the environment of the tester must not change.
 
 Engines are neither kept nor found. Those of thousands of cases would push the tester's own out of

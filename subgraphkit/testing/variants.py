@@ -7,7 +7,6 @@ real models. Arrays are fed in several layouts and byte orders, and read-only.
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -115,16 +114,14 @@ def _misalign(array: _Array) -> _Array:
     return moved
 
 
-LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = MappingProxyType(
-    {
-        "read_only": lambda array: read_only(array.copy()),
-        "not_contiguous": _spread,
-        "backwards": lambda array: np.flip(np.ascontiguousarray(np.flip(array))),
-        "columns_first": np.asfortranarray,
-        "stride_zero": lambda array: np.broadcast_to(array[:1], array.shape),
-        "big_endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
-        "not_aligned": _misalign,
-    }
-)
+LAYOUTS: Final[Mapping[str, Callable[[_Array], _Array]]] = {
+    "read_only": lambda array: read_only(array.copy()),
+    "not_contiguous": _spread,
+    "backwards": lambda array: np.flip(np.ascontiguousarray(np.flip(array))),
+    "columns_first": np.asfortranarray,
+    "stride_zero": lambda array: np.broadcast_to(array[:1], array.shape),
+    "big_endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
+    "not_aligned": _misalign,
+}
 """Functions by name that turn an array into one of that layout; ``stride_zero`` changes values,
 too."""

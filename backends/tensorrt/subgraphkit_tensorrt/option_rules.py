@@ -153,20 +153,18 @@ _VALUES: Final[Mapping[str, str]] = {
 }
 """What an option is set to here where it has another value elsewhere, with its names there."""
 _FORMS: Final = {word: form for form, words in _VALUES.items() for word in words.split()}
-_SETTINGS: Final = MappingProxyType(
-    {
-        ("onnxruntime", "cache"): "trt_engine_cache_enable",
-        ("onnxruntime", "cache_dir"): "trt_engine_cache_path",
-        ("onnxruntime", "keep_off"): "trt_op_types_to_exclude",
-        ("tf_trt", "keep_off"): "TF_TRT_OP_DENYLIST",
-        ("torch_tensorrt", "keep_off"): "torch_executed_ops torch_executed_modules",
-        ("torch_tensorrt", "require={'tensorrt': 1.0}"): "require_full_compilation",
-        ("torch_tensorrt", "on_unsupported='raise'"): "pass_through_build_failures",
-        ("torch_tensorrt", "cache"): "cache_built_engines reuse_cached_engines",
-        ("torch_tensorrt", "cache_dir"): "engine_cache_dir",
-        ("torch_tensorrt", "cache_size"): "engine_cache_size",
-    }
-)
+_SETTINGS: Final = {
+    ("onnxruntime", "cache"): "trt_engine_cache_enable",
+    ("onnxruntime", "cache_dir"): "trt_engine_cache_path",
+    ("onnxruntime", "keep_off"): "trt_op_types_to_exclude",
+    ("tf_trt", "keep_off"): "TF_TRT_OP_DENYLIST",
+    ("torch_tensorrt", "keep_off"): "torch_executed_ops torch_executed_modules",
+    ("torch_tensorrt", "require={'tensorrt': 1.0}"): "require_full_compilation",
+    ("torch_tensorrt", "on_unsupported='raise'"): "pass_through_build_failures",
+    ("torch_tensorrt", "cache"): "cache_built_engines reuse_cached_engines",
+    ("torch_tensorrt", "cache_dir"): "engine_cache_dir",
+    ("torch_tensorrt", "cache_size"): "engine_cache_size",
+}
 """By tool, what is a setting of a session here, with its names there."""
 
 
