@@ -238,10 +238,10 @@ def _sort_problem(node: sk.Node) -> str:
 
 def _slice(node: sk.Node) -> str:
     """Refuse to go back from beyond the end: IREE reads what lies there."""
-    steps, starts = (node.constant(at) if any(node.inputs[at : at + 1]) else None for at in (4, 1))
+    steps, starts = map(node.constant, (4, 1))
     if steps is None:
         return "steps that are fed" if any(node.inputs[4:]) else ""
-    shape, axes = node.shape(0) or (), node.constant(3) if any(node.inputs[3:4]) else None
+    shape, axes = node.shape(0) or (), node.constant(3)
     for at, axis in enumerate(range(len(steps)) if axes is None else axes):
         size, first = shape[axis], None if starts is None else starts[at]
         is_inside = first is not None and (first < 0 or (isinstance(size, int) and first < size))

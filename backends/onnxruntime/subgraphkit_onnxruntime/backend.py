@@ -17,6 +17,7 @@ from subgraphkit.backend import (
     RegionFallback,
     Side,
     constant_bytes,
+    installed_versions,
     is_elementwise,
     peak_of_values,
 )
@@ -221,7 +222,7 @@ class OnnxRuntimeBackend(sk.Backend[Options]):
     @classmethod
     def probe(cls, *, deep: bool = False) -> sk.ProbeResult:
         """Say which wheel is installed and what its build can run on."""
-        wheels = library.installed_wheels()
+        wheels = installed_versions(*library.WHEELS)
         clash = f"{' and '.join(wheels)} {_CLASH}" if len(wheels) > 1 else ""
         try:
             build = library.onnxruntime()

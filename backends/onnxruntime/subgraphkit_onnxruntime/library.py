@@ -17,7 +17,6 @@ from typing import Any, Final
 import onnx
 from onnx import TensorProto, defs, helper
 
-from subgraphkit.backend import installed_versions
 from subgraphkit.ir import Graph, Node
 
 WHEELS: Final = (
@@ -54,11 +53,6 @@ def _behind(stand_in: ModuleType) -> ModuleType:
             return import_module("onnxruntime")
         finally:
             sys.modules["onnxruntime"] = stand_in
-
-
-def installed_wheels() -> dict[str, str]:
-    """Return the installed distributions that own the module, with their versions."""
-    return installed_versions(*WHEELS)
 
 
 def is_refusal(error: Exception) -> bool:

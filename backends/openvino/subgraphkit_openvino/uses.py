@@ -333,8 +333,7 @@ def _sigmoid(node: Node) -> str:
 
 def _slice(node: Node) -> str:
     """Refuse what surely takes nothing along an axis of open size: other axes get lost as well."""
-    starts, ends = node.constant(1), node.constant(2)
-    steps = node.constant(4) if any(node.inputs[4:]) else None
+    starts, ends, steps = map(node.constant, (1, 2, 4))
     is_back = steps is not None and (steps < 0).any()
     if is_fixed(node) or starts is None or ends is None or is_back:
         return ""

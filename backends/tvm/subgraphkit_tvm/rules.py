@@ -100,7 +100,7 @@ def _pad(node: Node) -> str:
     pads, mode = node.attribute("pads", node.constant(1)), node.attribute("mode", "constant")
     if pads is None or mode not in {"reflect", "wrap"}:
         return ""
-    axes = node.constant(3) if any(node.inputs[3:]) else None
+    axes = node.constant(3)
     if axes is None and any(node.inputs[3:]):
         return "TVM knows no axes that are fed"
     widths: Any = np.reshape(pads, (2, -1))

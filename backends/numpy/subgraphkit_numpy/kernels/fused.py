@@ -231,7 +231,7 @@ def simplified_layer_normalization(site: Site) -> Made:
     axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
 
     def compute(x: Array, scale: Array) -> Any:
-        axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
+        axes = tuple(range(axis % x.ndim, x.ndim))
         square = np.square(widen(x)).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(square + square.dtype.type(epsilon))
         return plain.call(x, scale), inverse.astype(np.float32, copy=False)

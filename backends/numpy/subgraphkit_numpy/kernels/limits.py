@@ -138,12 +138,10 @@ def budget() -> Budget:
 
 def limit_entry(op_type: str, entry: registry.Implementation) -> registry.Implementation:
     """Return an entry whose kernels ask before they make something large, and count it then."""
-    return replace(entry, factory=_guard_factory(entry.factory, SIZERS.get(op_type)))
+    sizer = SIZERS.get(op_type)
 
-
-def _guard_factory(factory: registry.Factory, sizer: Sizer | None) -> registry.Factory:
     def make(site: Site) -> registry.Made:
-        made = factory(site)
+        made = entry.factory(site)
         limit, most = output_limit(site.scope), site.scope.limits.run_bytes
         if not (limit or most) or isinstance(made, registry.Same | registry.Known):
             return made
@@ -156,7 +154,7 @@ def _guard_factory(factory: registry.Factory, sizer: Sizer | None) -> registry.F
         ask = None if sizer is None else _asking(site, sizer, limit, most)
         return replace(inner, call=_count_results(inner.call, ask, most))
 
-    return make
+    return replace(entry, factory=make)
 
 
 def _known_size(site: Site) -> int | None:
@@ -164,12 +162,11 @@ def _known_size(site: Site) -> int | None:
     if not site.scope.trusts_shapes or site.node.op_type in MISJUDGED:
         return None
     total = 0
-    for place, name in enumerate(site.node.outputs):
+    for place in (place for place, name in enumerate(site.node.outputs) if name):
         shape, dtype = site.output_shape(place), site.output_dtype(place)
-        if name and (shape is None or dtype is None):
+        if shape is None or dtype is None:
             return None
-        if name and shape is not None and dtype is not None:
-            total += prod(shape) * dtype.itemsize
+        total += prod(shape) * dtype.itemsize
     return total
 
 

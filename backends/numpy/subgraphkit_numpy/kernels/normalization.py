@@ -69,7 +69,7 @@ def layer_normalization(site: Site) -> Made:
     stashed = [site.output_dtype(1), site.output_dtype(2)]
 
     def compute(x: Array, scale: Array, bias: Array | None = None) -> Any:
-        wide, axes = widen(x), tuple(range((axis + x.ndim if axis < 0 else axis), x.ndim))
+        wide, axes = widen(x), tuple(range(axis % x.ndim, x.ndim))
         mean = wide.mean(axes, keepdims=True)
         variance = np.square(wide - mean).mean(axes, keepdims=True)
         inverse = 1 / np.sqrt(variance + wide.dtype.type(epsilon))
@@ -117,9 +117,8 @@ def rms_normalization(site: Site) -> Kernel | Callable[..., Any]:
     axis, epsilon = site.attribute("axis", -1), site.attribute("epsilon", 1e-5)
 
     def compute(x: Array, scale: Array) -> Any:
-        first = axis + x.ndim if axis < 0 else axis
         wide = widen(x)
-        square = np.square(wide).mean(axis=tuple(range(first, x.ndim)), keepdims=True)
+        square = np.square(wide).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True)
         y = wide / np.sqrt(square + square.dtype.type(epsilon))
         return np.multiply(y.astype(x.dtype, copy=False), scale).astype(scale.dtype, copy=False)
 
@@ -171,13 +170,10 @@ def mean_variance_normalization(site: Site) -> Made:
 def lp_normalization(site: Site) -> Made:
     """Divide by the 1- or 2-norm along an axis; a norm of 0 gives 0."""
     axis, order = site.attribute("axis", -1), site.attribute("p", 2)
-    norm = np.abs if order == 1 else np.square
 
     def compute(x: Array) -> Array:
         wide = widen(x)
-        size = np.add.reduce(norm(wide), axis, keepdims=True)
-        if order != 1:
-            size = np.sqrt(size)
+        size: Array = np.linalg.norm(wide, order, axis, keepdims=True)
         y = np.divide(wide, size, out=np.zeros_like(wide), where=size != 0)
         return y.astype(x.dtype, copy=False)
 

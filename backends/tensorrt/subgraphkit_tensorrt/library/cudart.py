@@ -39,6 +39,7 @@ _POOLS_SUPPORTED: Final = 115
 _POOL_PROPERTIES: Final = 88
 """Bytes of a ``cudaMemPoolProps``: kinds of memory and handle, kind and number of the device."""
 _KEEPS: Final = 4
+_ALL: Final = 1 << 62
 _RESERVED: Final = 5
 _HOST_TO_DEVICE: Final = 1
 _DEVICE_TO_HOST: Final = 2
@@ -115,14 +116,14 @@ class Cuda:
         """Free device memory; waits for the device."""
         self._call("cudaFree", ctypes.c_void_p(address))
 
-    def create_pool(self, index: int, keeps: int) -> int:
-        """Return a pool of memory of a device, or 0 where devices have none."""
+    def create_pool(self, index: int) -> int:
+        """Return a pool of memory of a device, which keeps what is freed; 0 for no such thing."""
         asked = ctypes.c_int(_POOLS_SUPPORTED), ctypes.c_int(index)
         if not self._number("cudaDeviceGetAttribute", *asked):
             return 0
         properties = (ctypes.c_int * (_POOL_PROPERTIES // 4))(1, 0, 1, index)
         pool = ctypes.c_void_p(self._made("cudaMemPoolCreate", ctypes.byref(properties)))
-        kept = ctypes.c_uint64(keeps)
+        kept = ctypes.c_uint64(_ALL)
         self._call("cudaMemPoolSetAttribute", pool, ctypes.c_int(_KEEPS), ctypes.byref(kept))
         return pool.value or 0
 

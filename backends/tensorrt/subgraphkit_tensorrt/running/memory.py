@@ -25,8 +25,6 @@ ALIGNMENT: Final = 256
 _FINE: Final = 1 << 16
 _GRAIN: Final = 512
 """The bytes that a pool takes at least."""
-_KEPT: Final = 1 << 62
-"""A pool keeps what was freed until it is trimmed."""
 
 
 @dataclass(slots=True)
@@ -113,7 +111,7 @@ class DeviceMemory:
             self._cuda.trim_pool(self._pool)
 
     def _open(self) -> None:
-        self._pool = self._cuda.create_pool(self._device, _KEPT)
+        self._pool = self._cuda.create_pool(self._device)
         if self._pool:
             self._joining_stream = self._cuda.create_stream()
             """Waits for the streams of blocks that were used on several."""

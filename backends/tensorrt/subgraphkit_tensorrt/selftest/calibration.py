@@ -23,7 +23,6 @@ _LOST: Final = (900, _SPOILED)
 """What a call is told that a recording does not survive, and what ends it."""
 _NBYTES: Final = 1 << 16
 _TOO_MUCH: Final = 1 << 60
-_KEPT: Final = 1 << 62
 _SAME: Final = "they are the same"
 _OTHER: Final = "they differ"
 _POOLED: Final = (True, True, 0)
@@ -230,7 +229,7 @@ def _from_pageable(cuda: Cuda) -> str:
 
 @_assume("a pool gives memory again, keeps it over a wait, and not when it is trimmed", _POOLED)
 def _pool(cuda: Cuda) -> Any:
-    pool = cuda.create_pool(0, _KEPT)
+    pool = cuda.create_pool(0)
     if not pool:  # nor anything to assume of them
         return _POOLED
     stream = cuda.create_stream()
