@@ -119,9 +119,8 @@ def test_what_is_not_a_number_is_read_from_json_and_written_as_binary_alone():
     array = oip.decode_request(head + b"[NaN,Infinity,-Infinity,-0, 9E999]}]}").inputs["x"]
     assert array.tobytes() == np.array([np.nan, np.inf, -np.inf, -0.0, np.inf]).tobytes()
     assert oip.encode_response(oip.InferenceRequest({}, {"y": True}), {"y": array}, "m")
-    with pytest.raises(InputError, match="output 'y' has NaN or infinity") as caught:
+    with pytest.raises(InputError, match=r"(?s)SGK344.*'y' has NaN.*Ask for it as binary"):
         oip.encode_response(oip.InferenceRequest({}), {"y": array}, "m")
-    assert (caught.value.code, caught.value.hint) == ("SGK344", "Ask for it as binary data.")
 
 
 @pytest.mark.parametrize(("value", "says"), [

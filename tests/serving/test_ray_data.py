@@ -86,9 +86,8 @@ def test_a_model_that_was_exchanged_is_refused(models, dataset, tmp_path):
     file.write_bytes((models / "negation.onnx").read_bytes())
     before = sk.SessionSpec.of(file, backend="numpy")
     file.write_bytes((models / "doubling.onnx").read_bytes())
-    with pytest.raises(sk.SubgraphkitError) as caught:
+    with pytest.raises(sk.SubgraphkitError, match="SGK194"):
         map_batches(dataset(5), before).take_all()
-    assert caught.value.code == "SGK194"
 
 
 def test_the_example_writes_an_answer_for_each_row(ray, models, tmp_path):

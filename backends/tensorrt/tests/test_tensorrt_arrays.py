@@ -100,9 +100,8 @@ def test_without_cuda_the_message_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(cudart, "_FOUND", [])
     monkeypatch.setattr(ctypes, "CDLL", none)
-    with pytest.raises(BackendUnavailableError, match=r"SGK175.*not installed") as caught:
+    with pytest.raises(BackendUnavailableError, match=r"(?s)SGK175.*not installed.*pip install"):
         cudart.cuda_runtime()
-    assert "pip install" in caught.value.hint
 
 
 def test_a_cuda_that_is_newer_than_the_driver_gives_way_to_an_older_one(monkeypatch):

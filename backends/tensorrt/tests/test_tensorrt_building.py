@@ -106,9 +106,8 @@ def test_a_network_that_is_not_what_the_model_says_is_refused():
 
 def test_a_workspace_that_is_too_small_fails_with_a_word_on_the_option():
     asked = models.options(dims=RANGES, workspace_limit=1 << 20)
-    with pytest.raises(CompileError, match="SGK172") as caught:
+    with pytest.raises(CompileError, match=r"(?s)SGK172.*workspace_limit"):
         models.build_engine(models.cut(models.bound(models.blocks()), 0), asked, models.rtx())
-    assert "workspace_limit" in caught.value.hint
 
 
 @pytest.mark.parametrize("given", [

@@ -151,6 +151,5 @@ def test_memory_that_is_kept_is_given_up_when_tensorrt_finds_none_in_a_run(doubl
     double.run_needs_bytes = double.cuda.free_bytes + 1024
     np.testing.assert_array_equal(opened(X)[0], summed(X))
     double.run_needs_bytes = 1 << 40
-    with pytest.raises(ExecutionError, match="SGK163") as caught:
+    with pytest.raises(ExecutionError, match=r"(?s)SGK163.*memory"):
         opened(X)
-    assert "memory" in caught.value.hint

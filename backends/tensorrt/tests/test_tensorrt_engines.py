@@ -97,9 +97,8 @@ def test_a_run_that_fails_quotes_what_tensorrt_said_and_the_next_one_works(doubl
     opened = Opened(SUM, double)
     opened(X)
     double.refuses_runs = True
-    with pytest.raises(ExecutionError, match="SGK163") as caught:
+    with pytest.raises(ExecutionError, match=r"(?s)SGK163.*an illegal memory access"):
         opened(X)
-    assert "an illegal memory access" in str(caught.value)
     double.refuses_runs = False
     np.testing.assert_array_equal(opened(X)[0], summed(X))
 
@@ -156,9 +155,8 @@ def test_an_engine_that_finds_no_memory_is_a_coded_error(double):
 
 def test_a_plan_that_carries_code_for_the_host_is_not_loaded(double):
     given = {"VERSION_COMPATIBLE": True}
-    with pytest.raises(CompileError, match="SGK162") as caught:
+    with pytest.raises(CompileError, match=r"(?s)SGK162.*EXCLUDE_LEAN_RUNTIME leaves it out"):
         Opened(SUM, double, builder=given)
-    assert "EXCLUDE_LEAN_RUNTIME leaves it out" in caught.value.hint
     without = Opened(SUM, double, builder={**given, "EXCLUDE_LEAN_RUNTIME": True})
     np.testing.assert_array_equal(without(X)[0], summed(X))
 

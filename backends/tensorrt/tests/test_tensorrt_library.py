@@ -181,9 +181,8 @@ def test_rtx_builds_without_a_gpu_and_says_that_it_cannot_run(monkeypatch):
     found = find("tensorrt_rtx")
     assert found.state == "build only"
     said = "SGK104.*can build engines here but cannot run them: there is no NVIDIA GPU"
-    with pytest.raises(BackendUnavailableError, match=said) as caught:
+    with pytest.raises(BackendUnavailableError, match=f"(?s){said}.*build_only=true"):
         TensorRTBackend(Options(flavour="tensorrt_rtx"))
-    assert "build_only=true" in caught.value.hint
     planner = TensorRTBackend.planner(Options(flavour="tensorrt_rtx"))
     assert (planner.traits.evidence, planner.library) == ("asked", found.library)
     backend = TensorRTBackend(Options(flavour="tensorrt_rtx", build_only=True))

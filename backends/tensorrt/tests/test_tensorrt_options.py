@@ -78,9 +78,8 @@ def test_a_dimension_may_have_several_ranges(given):
 
 @pytest.mark.parametrize("text", ["batch=1|8x1x2", "batch=1|x", "batch=|", "batch=a", "batch=1x2"])
 def test_ranges_that_are_none_are_refused_with_an_example(text):
-    with pytest.raises(OptionError, match=r"SGK161.*'batch'") as caught:
+    with pytest.raises(OptionError, match=r"(?s)SGK161.*'batch'.*batch=1\|1x8x32"):
         read_ranges(_with(dims=text))
-    assert "batch=1|1x8x32" in caught.value.hint
 
 
 def _settings(release, given):
@@ -160,6 +159,5 @@ def test_an_option_of_another_integration_is_answered_with_ours(name, value, sai
 
 
 def test_a_range_that_cannot_be_read_is_answered_with_the_forms_of_one():
-    with pytest.raises(OptionError, match=r"SGK111.*smallest, usual and largest") as caught:
+    with pytest.raises(OptionError, match=r"SGK111.*smallest, usual and largest.*'batch=1x8x32'"):
         _with(dims={"batch": "1-8"})
-    assert "'batch=1x8x32'" in caught.value.message

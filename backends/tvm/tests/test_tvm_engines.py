@@ -84,10 +84,9 @@ def test_a_node_that_only_fails_when_compiled_is_given_back_alone(monkeypatch):
 
 def test_tuning_without_what_it_needs_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setattr(tuning, "_NEEDED", ("numpy", "a_library_that_nobody_has"))
-    with pytest.raises(sk.SubgraphkitError, match="a_library_that_nobody_has") as caught:
+    told = r"(?s)SGK104.*a_library_that_nobody_has.*subgraphkit-tvm\[tuning"
+    with pytest.raises(sk.SubgraphkitError, match=told):
         open_tvm(dense()[0], options={"tvm": {"tuning": "metaschedule"}})
-    assert caught.value.code == "SGK104"
-    assert "subgraphkit-tvm[tuning]" in caught.value.hint
 
 
 def test_tuning_needs_a_directory(monkeypatch):

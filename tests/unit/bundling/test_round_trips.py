@@ -211,9 +211,8 @@ def test_weights_that_engines_have_are_left_out_and_said_to_be(bundle, backend):
     assert next(bundle.glob("weights.*.bin")).stat().st_size == 64 * 64 * 4
     assert (bundle / "model.onnx").stat().st_size < 2000
     graph = sk.load(bundle / "model.onnx").graph
-    with pytest.raises(InvalidModelError, match="SGK184") as caught:
+    with pytest.raises(InvalidModelError, match=r"(?s)SGK184.*Open the bundle"):
         graph.constants["w1"].array()
-    assert "Open the bundle" in caught.value.hint
 
 
 def test_new_weights_for_an_engine_that_is_restored_take_all_that_it_is_compiled_from(backend):

@@ -96,9 +96,8 @@ def test_the_folder_one_is_in_is_not_taken_away(monkeypatch):
 @pytest.mark.parametrize("place", ["file/bundle", "file/a/b", "a\0b", "x" * 300])
 def test_a_place_that_can_be_no_folder_is_refused_before_anything_is_written(place):
     Path("file").write_text("a file")
-    with pytest.raises(BundleError, match=r"SGK180") as caught:
+    with pytest.raises(BundleError, match=r"(?s)SGK180.*Name another folder"):
         check_target(Path(place))
-    assert "Name another folder" in caught.value.hint
 
 
 def test_what_another_process_put_there_meanwhile_is_not_replaced(monkeypatch):

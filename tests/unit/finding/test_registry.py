@@ -80,10 +80,9 @@ def test_a_published_backend_that_is_absent_is_answered_with_the_install_line(mo
     known = {"absent_one": "pip install subgraphkit-absent"}
     monkeypatch.setattr(subgraphkit.finding.registry, "KNOWN_BACKENDS", known)
     monkeypatch.setattr(subgraphkit.finding.catalogue, "KNOWN_BACKENDS", known)
-    with pytest.raises(errors.BackendNotFoundError) as caught:
+    told = "(?s)SGK101.*pip install subgraphkit-absent"
+    with pytest.raises(errors.BackendNotFoundError, match=told):
         get_backend("absent_one")
-    assert caught.value.code == "SGK101"
-    assert "pip install subgraphkit-absent" in caught.value.hint
     assert state("absent_one") == "missing"
     assert "absent_one" not in {record.name for record in list_backends()}
 
@@ -124,11 +123,9 @@ def test_a_failed_import_names_what_the_manifest_requires(install):
     manifest = 'name = "good"\napi = "1.0"\n[[requires]]\nmodule = "no_such"\npip = "such"'
     install("good-dist", "m_good", "import no_such", ENTRY, manifest)
     assert state("good") == "unavailable"
-    with pytest.raises(errors.BackendLoadError) as caught:
+    told = "Missing:          module 'no_such' is not installed: pip install 'such'"
+    with pytest.raises(errors.BackendLoadError, match=told):
         get_backend("good")
-    assert "Missing:          module 'no_such' is not installed: pip install 'such'" in (
-        caught.value.hint
-    )
 
 
 @pytest.mark.parametrize(("api", "code"), [("2.0", "SGK105"), ("one", "SGK115")])

@@ -88,10 +88,9 @@ def test_contradicting_demands_are_refused():
 
 def test_a_pin_that_the_backend_refuses_is_an_error_with_its_reason():
     backends = [taking("Relu", "one"), taking("*", "two")]
-    with pytest.raises(ConfigError) as caught:
+    told = "(?s)is pinned to 'one', which refused it.*operator Neg is not in the list"
+    with pytest.raises(ConfigError, match=told):
         partition(bound(NAMED), backends, constraints=Constraints(pins={"body": "one"}))
-    assert "is pinned to 'one', which refused it" in str(caught.value)
-    assert "operator Neg is not in the list" in str(caught.value)
 
 
 def test_a_pin_that_would_cut_a_group_says_to_pin_the_whole_group():
@@ -125,10 +124,10 @@ def test_a_predicate_that_raises_is_named_with_the_node():
     def is_large(node):
         raise KeyError(node.op_type)
 
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(
+        ConfigError, match=r"SGK123.*predicate 'is_large' .* raised KeyError for node #0"
+    ) as caught:
         divide(pins={is_large: "two"})
-    assert caught.value.code == "SGK123"
-    assert "predicate 'is_large' of a constraint raised KeyError for node #0" in str(caught.value)
     assert isinstance(caught.value.__cause__, KeyError)
 
 

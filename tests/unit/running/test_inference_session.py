@@ -12,10 +12,10 @@ from tests.models import CHAIN, LINEAR, parsed
 
 @pytest.mark.parametrize("argument", ["providers", "provider_options", "sess_options"])
 def test_words_of_onnx_runtime_are_answered_with_ours_and_with_its_door(argument):
-    with pytest.raises(CallerError, match="backend=") as caught:
+    with pytest.raises(
+        CallerError, match=r"(?s)SGK114.*backend=.*subgraphkit\.compat\.onnxruntime"
+    ):
         sk.InferenceSession(parsed(CHAIN), **{argument: ["CPUExecutionProvider"]})  # type: ignore[arg-type]
-    assert caught.value.code == "SGK114"
-    assert "subgraphkit.compat.onnxruntime" in caught.value.hint
 
 
 def test_a_provider_named_as_a_backend_is_answered_with_the_backend():

@@ -45,9 +45,8 @@ def test_a_session_is_a_function_from_names_to_names():
 
 def test_inputs_in_the_place_of_names_of_outputs_are_said_to_be_such():
     s = session(LINEAR)
-    with pytest.raises(InputError, match=r"SGK143.*is a mapping") as caught:
+    with pytest.raises(InputError, match=r"(?s)SGK143.*is a mapping.*arun\(feeds, output_names"):
         asyncio.run(s.arun(None, {"x": ones(1, 3)}))  # type: ignore[arg-type]
-    assert "arun(feeds, output_names)" in str(caught.value)
 
 
 def test_outputs_come_in_the_order_they_are_asked_for():
