@@ -104,6 +104,10 @@ class GraphDraft:
             self.values[name] = self.tensor(dims, dtype, source)
         return self.values[name]
 
+    def result(self, node: Node) -> DraftTensor:
+        """Return the tensor of a node's only output; RefusedError if it has more."""
+        return self.value(single_output(node))
+
     def view(self, name: str, dims: Dims) -> DraftTensor:
         """Return a tensor of a value in another shape of as many elements.
 

@@ -10,13 +10,7 @@ import numpy as np
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering.draft import (
-    DraftTensor,
-    GraphDraft,
-    lowers,
-    require,
-    single_output,
-)
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, lowers, require
 from subgraphkit_onednn.lowering.folding import folded_into_product
 
 _KINDS: Final[Mapping[str, tuple[str, Mapping[str, float]]]] = {
@@ -51,14 +45,14 @@ def plain(draft: GraphDraft, node: Node) -> None:
     require(not is_short, "dtype", "oneDNN ends the process if a reader is joined to this rounding")
     kind, defaults = _KINDS[node.op_type]
     attributes = {name: float(node.attribute(name, value)) for name, value in defaults.items()}
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     draft.add(kind, [x], y, **attributes)
 
 
 @lowers("Reciprocal")
 def reciprocal(draft: GraphDraft, node: Node) -> None:
     """Lower one over x as a division; oneDNN has no kernel for the operation alone."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     # oneDNN broadcasts the second operand of a division only, unless by its reference kernel.
     draft.add("divide", [draft.full(1.0, x.dims, x.dtype), x], y)
 
@@ -66,7 +60,7 @@ def reciprocal(draft: GraphDraft, node: Node) -> None:
 @lowers("Neg")
 def negation(draft: GraphDraft, node: Node) -> None:
     """Lower a change of sign."""
-    _negate(draft, draft.value(node.inputs[0]), draft.value(single_output(node)))
+    _negate(draft, draft.value(node.inputs[0]), draft.result(node))
 
 
 def _negate(draft: GraphDraft, x: DraftTensor, y: DraftTensor) -> DraftTensor:
@@ -76,7 +70,7 @@ def _negate(draft: GraphDraft, x: DraftTensor, y: DraftTensor) -> DraftTensor:
 @lowers("Swish")
 def swish(draft: GraphDraft, node: Node) -> None:
     """Lower x * sigmoid(alpha * x)."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     alpha = float(node.attribute("alpha", 1.0))
     factors = [x, draft.full(alpha, (1,) * len(x.dims), x.dtype)]
     inner = draft.add("multiply", factors, draft.like(x)) if alpha != 1 else x
@@ -86,7 +80,7 @@ def swish(draft: GraphDraft, node: Node) -> None:
 @lowers("Clip")
 def clip(draft: GraphDraft, node: Node) -> None:
     """Lower a clip between constants."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     if node.opset >= _CLIP_WITH_INPUTS:
         low, high = draft.read(node, 1), draft.read(node, 2)
     else:
@@ -114,7 +108,7 @@ _EXPONENTS: Final = frozenset({-1.0, 0.5, 2.0})
 @lowers(*_BINARY)
 def binary(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of two operands."""
-    whole = draft.value(single_output(node))
+    whole = draft.result(node)
     if node.op_type == "Add" and folded_into_product(draft, node, whole):
         return
     y, (a, b) = _laid_out(draft, node, whole)
@@ -129,7 +123,7 @@ def binary(draft: GraphDraft, node: Node) -> None:
 @lowers(*_FOLDED)
 def variadic(draft: GraphDraft, node: Node) -> None:
     """Lower an operator of any number of operands, two at a time."""
-    y, operands = _laid_out(draft, node, draft.value(single_output(node)))
+    y, operands = _laid_out(draft, node, draft.result(node))
     kind, is_mean = _FOLDED[node.op_type], node.op_type == "Mean"
     operands.sort(key=lambda one: one.dims != y.dims)  # only the second may be broadcast
     total = operands[0]
@@ -148,7 +142,7 @@ def variadic(draft: GraphDraft, node: Node) -> None:
 @lowers("Pow")
 def power(draft: GraphDraft, node: Node) -> None:
     """Lower a square, a square root or a power of minus one; oneDNN has no kernel for others."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     exponent = draft.read(node, 1)
     scalar = exponent is not None and exponent.size == 1 and x.dims == y.dims
     require(scalar, "shape", "oneDNN takes one exponent for all elements")
@@ -163,7 +157,7 @@ def power(draft: GraphDraft, node: Node) -> None:
 @lowers("PRelu")
 def prelu(draft: GraphDraft, node: Node) -> None:
     """Lower a leaky ReLU with one slope for everything, per channel or per element."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     # oneDNN ends the process over more
     require(len(x.dims) <= _PRELU_RANK, "rank", f"oneDNN has no PRelu of {len(x.dims)} axes")
     slope = draft.value(node.inputs[1])
@@ -224,7 +218,7 @@ def reduction(draft: GraphDraft, node: Node) -> None:
 
     Axes of length one are only dropped: oneDNN ends the process over a reduction of nothing.
     """
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     if node.op_type == "ReduceSumSquare":
         x = draft.add("square", [x], draft.like(x))
     if longer := [axis for axis in _axes(draft, node, len(x.dims)) if x.dims[axis] > 1]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from subgraphkit.ir import Node
 from subgraphkit.types import DataType
-from subgraphkit_onednn.lowering.draft import GraphDraft, has_input, lowers, require, single_output
+from subgraphkit_onednn.lowering.draft import GraphDraft, has_input, lowers, require
 from subgraphkit_onednn.lowering.folding import folded_into_convolution
 
 _FIRST_SOFTMAX_ALONG_AXIS: Final = 13
@@ -20,7 +20,7 @@ def batch_normalization(draft: GraphDraft, node: Node) -> None:
     training = node.attribute("training_mode", 0) or node.opset < _FIRST_INFERENCE_BY_DEFAULT
     require(not training, "attribute", "BatchNormalization in training mode")
     require(bool(node.attribute("spatial", 1)), "attribute", "statistics per element (spatial=0)")
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     require(len(x.dims) in _BATCHED, "rank", f"oneDNN normalizes 2 to 5 axes, not {len(x.dims)}")
     if folded_into_convolution(draft, node, y):
         return
@@ -37,7 +37,7 @@ def batch_normalization(draft: GraphDraft, node: Node) -> None:
 @lowers("LayerNormalization")
 def layer_normalization(draft: GraphDraft, node: Node) -> None:
     """Lower a layer normalization; several normalized axes become one."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     axis = int(node.attribute("axis", -1)) % len(x.dims)
     length = math.prod(x.dims[axis:])
     dims = (*x.dims[:axis], length) if axis else (1, length)
@@ -61,7 +61,7 @@ def layer_normalization(draft: GraphDraft, node: Node) -> None:
 def softmax(draft: GraphDraft, node: Node) -> None:
     """Lower a softmax; before opset 13 all axes from ``axis`` on are one."""
     kind = "softmax" if node.op_type == "Softmax" else "log_softmax"
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     rank = len(x.dims)
     along_axis = node.opset >= _FIRST_SOFTMAX_ALONG_AXIS
     stated = int(node.attribute("axis", -1 if along_axis else 1))

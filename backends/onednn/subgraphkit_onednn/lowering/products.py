@@ -3,14 +3,7 @@
 from typing import Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import (
-    DraftTensor,
-    GraphDraft,
-    has_input,
-    lowers,
-    require,
-    single_output,
-)
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, has_input, lowers, require
 
 _MOST_AXES: Final = 6
 
@@ -20,7 +13,7 @@ def matrix_product(draft: GraphDraft, node: Node) -> None:
     """Lower a product of stacks of matrices; a vector is a matrix of one row or column."""
     names = node.inputs
     a, b = draft.value(names[0]), draft.value(names[1])
-    y = draft.value(single_output(node))
+    y = draft.result(node)
     vector_a, vector_b = len(a.dims) == 1, len(b.dims) == 1
     rank = max(len(a.dims), len(b.dims), 2)
     told = f"oneDNN multiplies matrices of up to {_MOST_AXES} axes, not {rank}"
@@ -40,7 +33,7 @@ def matrix_product(draft: GraphDraft, node: Node) -> None:
 def general_product(draft: GraphDraft, node: Node) -> None:
     """Lower a product of two matrices, scaled, with a third matrix added, scaled."""
     a, b = draft.value(node.inputs[0]), draft.value(node.inputs[1])
-    y = draft.value(single_output(node))
+    y = draft.result(node)
     alpha, beta = (float(node.attribute(name, 1.0)) for name in ("alpha", "beta"))
     flags = {f"transpose_{one}": bool(node.attribute(f"trans{one.upper()}", 0)) for one in "ab"}
     if has_input(node, 2):

@@ -33,7 +33,7 @@ def dropout(draft: GraphDraft, node: Node) -> None:
 @lowers("Transpose")
 def transpose(draft: GraphDraft, node: Node) -> None:
     """Lower a permutation of axes."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     order = node.attribute("perm", None)
     axes = tuple(reversed(range(len(x.dims)))) if order is None else tuple(order)
     # oneDNN transposes nothing by itself, but brings elements from any strides into order.
@@ -43,7 +43,7 @@ def transpose(draft: GraphDraft, node: Node) -> None:
 @lowers("Concat")
 def concat(draft: GraphDraft, node: Node) -> None:
     """Lower a concatenation of up to 64 tensors."""
-    y = draft.value(single_output(node))
+    y = draft.result(node)
     tensors = [draft.value(name) for name in node.inputs]
     told = f"{len(tensors)} inputs, oneDNN concatenates {_MOST_CONCATENATED}"
     require(len(tensors) <= _MOST_CONCATENATED, "shape", told)
@@ -60,7 +60,7 @@ def cast(draft: GraphDraft, node: Node) -> None:
 
     Where it computes in float32 alone, bfloat16 loses the sign of zeros, and tiny numbers.
     """
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     if x.dtype == y.dtype:
         draft.stand_for(node.outputs[0], x)
     else:

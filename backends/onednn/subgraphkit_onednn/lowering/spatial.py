@@ -4,14 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from subgraphkit.ir import Node
-from subgraphkit_onednn.lowering.draft import (
-    DraftTensor,
-    GraphDraft,
-    has_input,
-    lowers,
-    require,
-    single_output,
-)
+from subgraphkit_onednn.lowering.draft import DraftTensor, GraphDraft, has_input, lowers, require
 
 _LEAST_AXES: Final = 3
 _MOST_AXES: Final = 5
@@ -93,7 +86,7 @@ def transposed_convolution(draft: GraphDraft, node: Node) -> None:
 def _operands(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, DraftTensor, int]:
     """Return what a convolution reads, the filters, what it makes, and the number of groups."""
     x, w = draft.value(node.inputs[0]), draft.value(node.inputs[1])
-    y = draft.value(single_output(node))
+    y = draft.result(node)
     _require_rank(x, "convolves", fits=len(w.dims) == len(x.dims))
     return x, w, y, int(node.attribute("group", 1))
 
@@ -163,7 +156,7 @@ def average_pool(draft: GraphDraft, node: Node) -> None:
 @lowers("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(draft: GraphDraft, node: Node) -> None:
     """Lower a pool over all of every channel."""
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     _require_rank(x, "pools")
     spatial = x.dims[2:]
     ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
@@ -177,7 +170,7 @@ def _pool(draft: GraphDraft, node: Node) -> tuple[DraftTensor, DraftTensor, Wind
 
     Windows that may lie in the padding alone are refused: there is nothing to choose from.
     """
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     _require_rank(x, "pools")
     windows = _windows(node, tuple(node.attribute("kernel_shape")), x.dims[2:], y.dims[2:])
     pads = (*windows.pads_begin, *windows.pads_end)
@@ -198,7 +191,7 @@ def resize(draft: GraphDraft, node: Node) -> None:
     ONNX's rules: the nearest centre, and the last element not behind (asymmetric and floor). Linear
     interpolation is between centres (half_pixel).
     """
-    x, y = draft.value(node.inputs[0]), draft.value(single_output(node))
+    x, y = draft.value(node.inputs[0]), draft.result(node)
     for place in range(1, len(node.inputs)):
         draft.read(node, place)
     _require_plain(node, x, y)
