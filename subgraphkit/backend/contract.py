@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, get_args, get_origin
+from typing import Any, ClassVar, Generic, get_args, get_origin
 
 from subgraphkit import backend as contract
 from subgraphkit.backend.manifest import options_of
 from subgraphkit.backend.operator import SubgraphOperator, Traits
 from subgraphkit.backend.options import Option, PlainOptions
-from subgraphkit.backend.plugin_api import PLUGIN_API, Dated, refuse_names
+from subgraphkit.backend.plugin_api import A_TRAIT, PLUGIN_API, ContractClass, refuse_names
 from subgraphkit.backend.property import BindContext, OptionsT, SubgraphProperty
 from subgraphkit.backend.refusal import Answer
 from subgraphkit.errors import BackendUnavailableError
@@ -62,7 +62,7 @@ class ProbeResult:
     precisions: tuple[str, ...] = ()
 
 
-class Backend(Dated, ABC, Generic[OptionsT]):
+class Backend(ContractClass, ABC, Generic[OptionsT]):
     """A library that can run subgraphs, as the core sees it.
 
     A new instance is made for every bind, with the options of that bind. Options are declared once.
@@ -88,6 +88,13 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     traits: Traits = Traits()
     """Promises about its threads, claims, engines and answers; an instance may have others."""
 
+    _left: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("evidence", "holds_limits", "loses_nan", "neighbour"), A_TRAIT),
+        "kept_weights": "Traits(keeps_weights=True), if all constants are read later",
+        "maps_engines": A_TRAIT,
+        "restore": "deserialize(blob, subgraph, context)",
+        "selftest": "suite.selftest(checks) in conformance(suite)",
+    }
     _option_class: ClassVar[Callable[..., Any]] = PlainOptions
     _lack: BackendUnavailableError | None = None
 
@@ -100,9 +107,8 @@ class Backend(Dated, ABC, Generic[OptionsT]):
     def __init_subclass__(cls, **words: Any) -> None:
         """Take options from the manifest if the class says so; TypeError if it has others."""
         super().__init_subclass__(**words)
-        refuse_names(cls, _LEFT)
         if "deserialize" in vars(cls) and not _takes_context(cls.deserialize):
-            refuse_names(cls, {"deserialize": _LEFT["restore"]})
+            refuse_names(cls, {"deserialize": cls._left["restore"]})
         if "options" in vars(cls):
             cls._option_class = PlainOptions
         for base in vars(cls).get("__orig_bases__", ()):
@@ -236,19 +242,6 @@ class Backend(Dated, ABC, Generic[OptionsT]):
                 one of a bundle.
         """
         raise NotImplementedError(f"backend {self.name!r} cannot restore subgraph {subgraph.id!r}")
-
-
-_ABOUT_TRAITS: Final = "a field of Traits, as in traits = Traits({}=...)"
-_LEFT: Final = {
-    **{
-        name: _ABOUT_TRAITS.format(name)
-        for name in ("evidence", "holds_limits", "loses_nan", "maps_engines", "neighbour")
-    },
-    "kept_weights": "Traits(keeps_weights=True), if all constants are read later",
-    "restore": "deserialize(blob, subgraph, context)",
-    "selftest": "suite.selftest(checks) in conformance(suite)",
-}
-"""Names that left the contract of a backend, with their successors."""
 
 
 def option_class_of(kind: type[Backend]) -> Callable[..., Any]:

@@ -7,11 +7,11 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
-from subgraphkit.backend.plugin_api import refuse_names
+from subgraphkit.backend.plugin_api import A_TRAIT, ContractClass
 from subgraphkit.backend.progress import Progress
 
 Evidence = Literal["declared", "asked"]
@@ -102,7 +102,7 @@ class InnerTime:
     start: float | None = None
 
 
-class SubgraphOperator(ABC):
+class SubgraphOperator(ContractClass, ABC):
     """A compiled region; it may hold engines, device memory, caches and other state.
 
     Inputs and outputs are positional, in the order of ``subgraph.inputs`` and
@@ -127,11 +127,9 @@ class SubgraphOperator(ABC):
     """
 
     _maker = ""
-
-    def __init_subclass__(cls, **words: Any) -> None:
-        """Refuse what left the contract (BackendIncompatibleError, SGK105)."""
-        super().__init_subclass__(**words)
-        refuse_names(cls, _LEFT)
+    _left: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("fork_safe", "minds_memory", "thread_safe"), A_TRAIT
+    )
 
     @abstractmethod
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -229,13 +227,6 @@ class SubgraphOperator(ABC):
 
     def close(self) -> None:
         """Release what the operator holds. May be called more than once."""
-
-
-_LEFT: Final = {
-    name: f"a field of Traits, as in traits = Traits({name}=...)"
-    for name in ("fork_safe", "minds_memory", "thread_safe")
-}
-"""Names that left the contract of an operator, with their successors."""
 
 
 def maker_of(operator: SubgraphOperator) -> str:

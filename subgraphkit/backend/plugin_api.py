@@ -8,7 +8,8 @@ plugin is imported.
 import re
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from itertools import product
+from typing import Any, ClassVar, Final
 
 from subgraphkit.errors import BackendIncompatibleError
 
@@ -49,27 +50,49 @@ def name_problem(name: str) -> str:
     return ""
 
 
-class Dated:
-    """Notes when each of its subclasses was defined, which is when its module was loaded."""
+A_TRAIT: Final = "a field of Traits, as in traits = Traits({}=...)"
+
+
+class ContractClass:
+    """Notes when each of its subclasses was defined, which is when its module was loaded.
+
+    A subclass with a name that left the contract, or with a misspelt one, is refused
+    (BackendIncompatibleError, SGK105).
+    """
 
     _defined_at = 0.0  # seconds since 1970
+    _left: ClassVar[Mapping[str, str]] = {}
+    """Names that left the contract, with their successors."""
 
     def __init_subclass__(cls, **words: Any) -> None:
-        """Note the moment."""
+        """Note the moment, and look at the names."""
         super().__init_subclass__(**words)
         cls._defined_at = time.time()
+        refuse_names(cls, {**_misspelt(cls), **cls._left})
 
 
 def refuse_names(cls: type, left: Mapping[str, str]) -> None:
-    """Refuse a class with names no longer in the contract (BackendIncompatibleError, SGK105).
+    """Refuse a class with names that the contract does not have (BackendIncompatibleError, SGK105).
 
-    ``left``: By name that left, its successor.
+    ``left``: By such a name, its successor, in which ``{}`` stands for the name.
     """
     for name in sorted(left.keys() & vars(cls).keys()):
         raise BackendIncompatibleError(
             "SGK105",
             f"class {cls.__module__}.{cls.__qualname__} defines {name!r}, which is not in the "
-            "contract any more and would never be asked",
+            "contract and would never be asked",
             backend=getattr(cls, "name", "") or cls.__name__,
-            hint=f"In its place: {left[name]}",
+            hint=f"In its place: {left[name].format(name)}",
         )
+
+
+def _misspelt(cls: type) -> dict[str, str]:
+    """Return public methods that are, but for a letter, some that the class does not define."""
+    known = {name for base in cls.__mro__[1:] for name in vars(base)}
+    own = [name for name in vars(cls).keys() - known if callable(getattr(cls, name))]
+    return {
+        name: one
+        for name, one in product(own, known - vars(cls).keys())
+        if name[0] == one[0] != "_" and not name.startswith(one)
+        if abs(len(name) - len(one)) <= 1 >= len({*name} ^ {*one})
+    }

@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, Protocol, cast
+from typing import Any, ClassVar, Generic, Literal, Protocol, cast
 
 from typing_extensions import TypeVar
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.backend.options import PlainOptions
-from subgraphkit.backend.plugin_api import Dated, refuse_names
+from subgraphkit.backend.plugin_api import ContractClass
 from subgraphkit.backend.progress import Progress
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.backend.selector import SubgraphSelector
@@ -108,7 +108,7 @@ class BindContext(Generic[OptionsT]):
     progress: Progress = field(default_factory=Progress)
 
 
-class SubgraphProperty(Dated, ABC):
+class SubgraphProperty(ContractClass, ABC):
     """One partitioning strategy of a backend.
 
     A backend lists one or several properties, and they are applied in order. Each bind gets new
@@ -117,10 +117,13 @@ class SubgraphProperty(Dated, ABC):
     Thread-safety: used by one thread at a time.
     """
 
-    def __init_subclass__(cls, **words: Any) -> None:
-        """Refuse what left the contract (BackendIncompatibleError, SGK105)."""
-        super().__init_subclass__(**words)
-        refuse_names(cls, _LEFT)
+    _left: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("accept_input", "accept_output"),
+            'accept_boundary(node, value, side), with the side "input" or "output"',
+        ),
+        "duplicable": "nothing: no node is copied any more",
+    }
 
     name: ClassVar[str] = ""
     """Name in reports; the class name if empty."""
@@ -179,13 +182,3 @@ class SubgraphProperty(Dated, ABC):
 
     def finish(self, partitioning: PartitionSummary, context: BindContext) -> None:
         """Look at the finished partitioning before anything is compiled."""
-
-
-_LEFT: Final = {
-    **dict.fromkeys(
-        ("accept_input", "accept_output"),
-        'accept_boundary(node, value, side), with the side "input" or "output"',
-    ),
-    "duplicable": "nothing: no node is copied any more",
-}
-"""Names that left the contract of a property, with their successors."""

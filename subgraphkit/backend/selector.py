@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import ClassVar
 
+from subgraphkit.backend.plugin_api import ContractClass
 from subgraphkit.backend.refusal import Answer, Refusal
 from subgraphkit.errors import ConfigError
 from subgraphkit.ir import Graph, Node
@@ -21,7 +22,7 @@ from subgraphkit.ir import Graph, Node
 Predicate = Callable[[Node], Answer]
 
 
-class SubgraphSelector(ABC):
+class SubgraphSelector(ContractClass, ABC):
     """Grows one candidate region from one seed node.
 
     The pass makes a new selector for every seed, so a selector may keep state. It must not change
