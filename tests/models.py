@@ -2,11 +2,12 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx.backend.test
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 
 import subgraphkit as sk
 from subgraphkit.binding import BoundModel
@@ -14,10 +15,13 @@ from subgraphkit.binding import BoundModel
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 
 
-def parsed(body: str, opset: int = 18, header: str = "") -> onnx.ModelProto:
-    """Parse the text of a graph into a model of IR version 10."""
-    imports = header or f'"" : {opset}'
-    return parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]>\n{body}")
+def parsed(body: str, opset: int = 18, imports: str = "", **weights: Any) -> onnx.ModelProto:
+    """Parse the text of a graph into a model of IR version 10, with arrays as initializers."""
+    opsets = f'"" : {opset}, {imports}'.rstrip(", ")
+    model = parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]>\n{body}")
+    stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    model.graph.initializer.extend(stored)
+    return model
 
 
 def skip_if_large(name: str, config: pytest.Config) -> None:

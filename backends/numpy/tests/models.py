@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, parser
+from onnx import helper, numpy_helper
 
+from tests.models import parsed
 
-def parsed(body: str, opset: int = 18) -> onnx.ModelProto:
-    """Parse the text of a graph into a model."""
-    return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}')
+__all__ = ["node_model", "parsed"]
 
 
 def node_model(  # noqa: PLR0913 (what nodes differ in)

@@ -1,12 +1,9 @@
 """The road from a model to arrays on the oneDNN backend alone, with the operator at hand."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
 from subgraphkit.backend import BindContext
 from subgraphkit.binding import bind
@@ -15,26 +12,7 @@ from subgraphkit.onnx_io import load
 from subgraphkit_onednn import OnednnBackend
 from subgraphkit_onednn.backend_options import Options
 from subgraphkit_onednn.operator import OnednnOperator
-
-
-def make_model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: Mapping[str, Sequence[int | str]],
-    outputs: Sequence[str],
-    constants: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    opset: int = 17,
-    dtype: int = onnx.TensorProto.FLOAT,
-) -> onnx.ModelProto:
-    """Make a model; all inputs and outputs are of one element type."""
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info(name, dtype, dims) for name, dims in inputs.items()],
-        [helper.make_tensor_value_info(name, dtype, None) for name in outputs],
-        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+from tests.models import parsed
 
 
 def conv_net(seed: int = 0) -> onnx.ModelProto:
@@ -44,18 +22,11 @@ def conv_net(seed: int = 0) -> onnx.ModelProto:
     def weight(*dims: int) -> Any:
         return rng.standard_normal(dims).astype(np.float32) / 8
 
-    nodes = [
-        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["c1"], ["r1"]),
-        helper.make_node("Conv", ["r1", "w2"], ["c2"], pads=[1, 1, 1, 1]),
-        helper.make_node("BatchNormalization", ["c2", "s", "b", "m", "v"], ["n2"]),
-        helper.make_node("Add", ["n2", "r1"], ["a"]),
-        helper.make_node("Relu", ["a"], ["r2"]),
-        helper.make_node("GlobalAveragePool", ["r2"], ["g"]),
-        helper.make_node("Flatten", ["g"], ["f"]),
-        helper.make_node("Gemm", ["f", "w3", "b3"], ["y"], transB=1),
-    ]
-    constants = {
+    text = """net (float[1,3,12,12] x) => (y) {
+        c1 = Conv<pads=[1,1,1,1]>(x, w1, b1) r1 = Relu(c1) c2 = Conv<pads=[1,1,1,1]>(r1, w2)
+        n2 = BatchNormalization(c2, s, b, m, v) a = Add(n2, r1) r2 = Relu(a)
+        g = GlobalAveragePool(r2) f = Flatten(g) y = Gemm<transB=1>(f, w3, b3) }"""
+    weights = {
         "w1": weight(16, 3, 3, 3),
         "b1": weight(16),
         "w2": weight(16, 16, 3, 3),
@@ -66,7 +37,7 @@ def conv_net(seed: int = 0) -> onnx.ModelProto:
         "w3": weight(10, 16),
         "b3": weight(10),
     }
-    return make_model(nodes, {"x": [1, 3, 12, 12]}, ["y"], constants)
+    return parsed(text, 17, **weights)
 
 
 def compile_model(model: onnx.ModelProto, **given: Any) -> OnednnOperator:

@@ -11,17 +11,16 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
 from onnx.backend.test.runner import Runner
 
 import subgraphkit as sk
-from backends.onednn.tests.onednn_road import compile_model, conv_net, make_model, refusals
+from backends.onednn.tests.onednn_road import compile_model, conv_net, refusals
 from subgraphkit import InferenceSession
 from subgraphkit.testing.light_models import LIGHT_MODELS, seeded_feeds, seeded_model
 from subgraphkit.testing.official_cases import OfficialCase, official_cases
 from subgraphkit_onednn import threads
 from subgraphkit_onednn.lowering import LOWERINGS
-from tests.models import skip_if_large
+from tests.models import parsed, skip_if_large
 from tests.scripts import run_child
 
 NET_PARTITIONS = ["convolution + relu", "convolution + add + relu", "avg_pool", "matmul"]
@@ -41,9 +40,7 @@ def test_a_small_net_is_partitioned_as_it_always_was():
 
 def test_a_value_read_inside_and_handed_out_is_not_hidden_by_fusion():
     model = conv_net()
-    model.graph.output.extend(
-        [helper.make_tensor_value_info(name, 1, None) for name in ("c1", "r2", "f")]
-    )
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in ("c1", "r2", "f"))
     operator, x = compile_model(model), picture()
     names = [value.name for value in model.graph.output]
     wanted = dict(zip(names, expected(model, x=x), strict=True))
@@ -107,12 +104,8 @@ def test_two_operators_alike_but_for_their_weights_do_not_mix_them():
 
 
 def test_what_onednn_has_no_operation_for_runs_on_numpy():
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["c"]),
-        helper.make_node("Erf", ["c"], ["e"]),
-        helper.make_node("Relu", ["e"], ["y"]),
-    ]
-    model = make_model(nodes, {"x": [1, 3, 8, 8]}, ["y"], {"w": picture(1, 4, 3, 3, 3)})
+    text = "g (float[1,3,8,8] x) => (y) { c = Conv(x, w) e = Erf(c) y = Relu(e) }"
+    model = parsed(text, w=picture(1, 4, 3, 3, 3))
     session, x = InferenceSession(model, backend="onednn,numpy"), picture(0, 1, 3, 8, 8)
     backends = [subgraph.backend for subgraph in session.partitioning.subgraphs]
     assert backends == ["onednn", "numpy", "onednn"]
@@ -120,48 +113,46 @@ def test_what_onednn_has_no_operation_for_runs_on_numpy():
     np.testing.assert_allclose(y, expected(model, x=x)[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("node", "dims", "dtype", "reason"), [
-    (helper.make_node("Relu", ["x"], ["y"]), [4], 11, "dtype: value 'x' is float64"),
-    (helper.make_node("Relu", ["x"], ["y"]), ["n"], 1, "dynamic_shape"),
-    (helper.make_node("Relu", ["x"], ["y"]), [0, 3], 1, "shape: value 'x' is empty"),
-    (helper.make_node("Erf", ["x"], ["y"]), [4], 1, "op_unsupported: oneDNN has no Erf"),
-    (helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2]), [1, 1, 4], 1,
-     "attribute: MaxPool makes outputs"),
-    (helper.make_node("ReduceL2", ["x"], ["y"]), [2, 3], 1, "op_unsupported: oneDNN has no Reduce"),
-    (helper.make_node("ReduceMean", ["x"], ["y"], axes=[0]), [2, 3], 1, "attribute: for axes that"),
-    (helper.make_node("Softmax", ["x"], ["y"], axis=0), [2, 3], 1, "attribute: for another axis"),
+@pytest.mark.parametrize(("text", "reason"), [
+    ("(double[4] x) => (y) { y = Relu(x) }", "dtype: value 'x' is float64"),
+    ("(float[n] x) => (y) { y = Relu(x) }", "dynamic_shape"),
+    ("(float[0,3] x) => (y) { y = Relu(x) }", "shape: value 'x' is empty"),
+    ("(float[4] x) => (y) { y = Erf(x) }", "op_unsupported: oneDNN has no Erf"),
+    ("(float[1,1,4] x) => (y) { y, i = MaxPool<kernel_shape=[2]>(x) }", "attribute: MaxPool makes"),
+    ("(float[2,3] x) => (y) { y = ReduceL2(x) }", "op_unsupported: oneDNN has no Reduce"),
+    ("(float[2,3] x) => (y) { y = ReduceMean<axes=[0]>(x) }", "attribute: for axes that"),
+    ("(float[2,3] x) => (y) { y = Softmax<axis=0>(x) }", "attribute: for another axis"),
+    ("(float[1,1,1,1,2,3] x, float[3] s) => (y) { y = PRelu(x, s) }",
+     "rank: oneDNN has no PRelu of 6 axes"),
 ])  # fmt: skip
-def test_a_node_onednn_cannot_take_is_refused_with_the_reason(node, dims, dtype, reason):
-    (refusal,) = refusals(make_model([node], {"x": dims}, ["y"], dtype=dtype))
+def test_a_node_onednn_cannot_take_is_refused_with_the_reason(text, reason):
+    (refusal,) = refusals(parsed(f"g {text}", 17))
     assert refusal.startswith(reason)
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
 def test_a_pool_and_a_sum_are_right_together(kind):
-    nodes = [
-        helper.make_node(kind, ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Add", ["p", "z"], ["y"]),
-    ]
-    model = make_model(nodes, {"x": [2, 16, 8, 9], "z": [2, 16, 4, 4]}, ["y"])
+    pool = f"{kind}<kernel_shape=[2,2], strides=[2,2]>(x)"
+    model = parsed(
+        f"g (float[2,16,8,9] x, float[2,16,4,4] z) => (y) {{ p = {pool} y = Add(p, z) }}"
+    )
     x, z = picture(0, 2, 16, 8, 9), picture(1, 2, 16, 4, 4)
     (y,) = compile_model(model).run([x, z])
     np.testing.assert_allclose(y, expected(model, x=x, z=z)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_depthwise_convolution_after_a_pointwise_one_does_not_end_the_process():
-    nodes = [
-        helper.make_node("Conv", ["x", "w1"], ["c"]),
-        helper.make_node("Conv", ["c", "w2"], ["y"], group=7, pads=[1, 1, 1, 1]),
-    ]
-    weights = {"w1": picture(1, 7, 16, 1, 1), "w2": picture(2, 7, 1, 3, 3)}
-    model, x = make_model(nodes, {"x": [2, 16, 9, 6]}, ["y"], weights), picture(0, 2, 16, 9, 6)
+    layers = "c = Conv(x, w) y = Conv<group=7, pads=[1,1,1,1]>(c, k)"
+    weights = {"w": picture(1, 7, 16, 1, 1), "k": picture(2, 7, 1, 3, 3)}
+    model = parsed(f"g (float[2,16,9,6] x) => (y) {{ {layers} }}", **weights)
+    x = picture(0, 2, 16, 9, 6)
     (y,) = compile_model(model).run([x])
     np.testing.assert_allclose(y, expected(model, x=x)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_reducing_axes_of_length_one_does_not_end_the_process():
-    node = helper.make_node("ReduceMean", ["x"], ["y"], axes=[2], keepdims=0)
-    (y,) = compile_model(make_model([node], {"x": [5, 6, 1]}, ["y"])).run([picture(0, 5, 6, 1)])
+    model = parsed("g (float[5,6,1] x) => (y) { y = ReduceMean<axes=[2], keepdims=0>(x) }", 17)
+    (y,) = compile_model(model).run([picture(0, 5, 6, 1)])
     np.testing.assert_array_equal(y, picture(0, 5, 6, 1)[..., 0])
 
 
@@ -183,10 +174,8 @@ JOINED = [
 
 def joined_net(body):
     text = f"g (float[2,8,6,5] x, float[2,8,6,5] z) => (float[2,8,6,5] y) {{ {body} }}"
-    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 17]> {text}')
     stored = {"w": picture(1, 8, 8, 3, 3), "m": picture(2, 5, 5), "k": np.abs(picture(3, 5)) + 30}
-    model.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in stored.items())
-    return model
+    return parsed(text, 17, **stored)
 
 
 @pytest.mark.parametrize("body", JOINED)
@@ -218,21 +207,13 @@ def test_what_is_fused_has_more_than_the_reference_kernel():
 def test_an_operand_per_channel_is_applied_to_channels_before_axes_of_length_one(op, shape):
     channels = (1, *shape[1:2], *(1,) * (len(shape) - 2))
     dims, per = (",".join(map(str, one)) for one in (shape, channels))
-    model = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 21]> g (float[{dims}] x, float[{dims}] w, '
-        f"float[{per}] c) => (float[{dims}] y) {{ a = Mul(x, w) y = {op}(a, c) }}"
+    model = parsed(
+        f"g (float[{dims}] x, float[{dims}] w, float[{per}] c) => (y) "
+        f"{{ a = Mul(x, w) y = {op}(a, c) }}"
     )
-    feeds = dict(
-        zip("xwc", (picture(1, *shape), picture(2, *shape), picture(3, *channels)), strict=True)
-    )
+    feeds = {"x": picture(1, *shape), "w": picture(2, *shape), "c": picture(3, *channels)}
     (y,) = compile_model(model).run(list(feeds.values()))
     np.testing.assert_allclose(y, expected(model, **feeds)[0], rtol=1e-5, atol=1e-6)
-
-
-def test_a_prelu_of_more_than_five_axes_is_refused():
-    body = "(float[1,1,1,1,2,3] x, float[3] s) => (float[1,1,1,1,2,3] y) { y = PRelu(x, s) }"
-    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> g {body}')
-    assert refusals(model) == ["rank: oneDNN has no PRelu of 6 axes"]
 
 
 FLOAT, BFLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.BFLOAT16
@@ -240,19 +221,13 @@ FLOAT, BFLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.BFLOAT16
 
 def _model(*steps):
     """Make a chain of operators; the second of each pair is the element type it makes."""
-    nodes, value = [], "x"
+    nodes, value = "", "x"
     for place, (operator, made) in enumerate(steps):
-        attributes = {"to": made} if operator == "Cast" else {}
-        nodes.append(helper.make_node(operator, [value], [f"y{place}"], **attributes))
+        to = f"<to={made}>" if operator == "Cast" else ""
+        nodes += f" y{place} = {operator}{to}({value})"
         value = f"y{place}"
-    first = BFLOAT16 if steps[0] == ("Cast", FLOAT) else FLOAT
-    graph = helper.make_graph(
-        nodes,
-        "casts",
-        [helper.make_tensor_value_info("x", first, [6, 4096])],
-        [helper.make_tensor_value_info(value, steps[-1][1], None)],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    first = "bfloat16" if steps[0] == ("Cast", FLOAT) else "float"
+    return parsed(f"casts ({first}[6,4096] x) => ({value}) {{{nodes} }}", 21)
 
 
 def _numbers():
@@ -296,12 +271,9 @@ def test_nothing_is_made_of_bfloat16_where_it_is_not_computed_with(monkeypatch):
 
 def test_bfloat16_is_not_normalized_right_behind_a_product(monkeypatch):
     monkeypatch.setattr("subgraphkit_onednn.library.DnnlLibrary.has_bfloat16", True)
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["m"]),
-        helper.make_node("BatchNormalization", ["m", "s", "s", "s", "s"], ["y"]),
-    ]
-    fed = {"x": [5, 4], "w": [4, 5], "s": [5]}
-    assert refusals(make_model(nodes, fed, ["y"], dtype=BFLOAT16)) == [
+    text = """g (bfloat16[5,4] x, bfloat16[4,5] w, bfloat16[5] s) => (y) {
+        m = MatMul(x, w) y = BatchNormalization(m, s, s, s, s) }"""
+    assert refusals(parsed(text, 17)) == [
         "dtype: statistics of few bits behind a product, which oneDNN reads as float32"
     ]
 

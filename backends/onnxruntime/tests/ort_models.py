@@ -3,15 +3,11 @@
 from typing import Any
 
 import onnx
-from onnx import parser
 
 import subgraphkit as sk
+from tests.models import parsed
 
-
-def parsed(body: str, opset: int = 18, imports: str = "") -> onnx.ModelProto:
-    """Parse the text of a graph into a model."""
-    more = f", {imports}" if imports else ""
-    return parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}{more}]>\n{body}')
+__all__ = ["homes", "open_ort", "operators", "parsed", "refusals"]
 
 
 def open_ort(

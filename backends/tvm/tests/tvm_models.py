@@ -5,18 +5,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper, parser
 
 import subgraphkit as sk
+from tests.models import parsed
 
-
-def parsed(body: str, opset: int = 18, **weights: Any) -> onnx.ModelProto:
-    """Parse the text of a graph into a model, with arrays as initializers."""
-    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]>\n{body}')
-    model.graph.initializer.extend(
-        numpy_helper.from_array(array, name) for name, array in weights.items()
-    )
-    return model
+__all__ = ["dense", "homes", "open_tvm", "operators", "parsed", "refusals"]
 
 
 def dense(seed: int = 0) -> tuple[onnx.ModelProto, dict[str, Any]]:

@@ -57,7 +57,7 @@ def test_what_differs_or_is_random_or_an_output_stays(nodes):
     z = ", int64[1, 1, 2] z" if "MaxPool" in nodes else ", z" if "z =" in nodes else ""
     weights = "<float a = {1}, float b = {1}, int64[1] k = {1}>"
     text = f"g (float[1, 1, 2] x) => (y{z}) {weights} {{ {nodes} y = Add(p, q) }}"
-    proto = parsed(text, header='"" : 20, "com.microsoft" : 1')
+    proto = parsed(text, opset=20, imports='"com.microsoft" : 1')
     assert not sk.bind(sk.load(proto), backend="none").left_out
 
 

@@ -124,7 +124,7 @@ def prepare():
     scoped.graph.output[0].name = scoped.graph.node[0].output[0] = "scope/file"
     onnx.save(scoped, "scoped.onnx")
     foreign = "g (float[2] x) => (float[2] y) { y = com.acme.Twist(x) }"
-    onnx.save(parsed(foreign, header='"" : 18, "com.acme" : 1'), "foreign.onnx")
+    onnx.save(parsed(foreign, imports='"com.acme" : 1'), "foreign.onnx")
     for name, change in CHANGES.items():
         changed = parsed(LINEAR)
         change(changed.graph)

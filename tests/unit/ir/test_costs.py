@@ -57,7 +57,7 @@ def test_a_node_with_bodies_counts_what_they_hold():
 
 def test_an_own_operator_named_as_a_pool_needs_no_kernel():
     text = "one (float[1, 2, 7] a) => (float[1, 2, 5] y) { y = com.acme.MaxPool(a) }"
-    graph = bound(parsed(text, header='"" : 18, "com.acme" : 1'))
+    graph = bound(parsed(text, imports='"com.acme" : 1'))
     assert estimate_flops(graph.nodes[0]) == 10
 
 

@@ -27,7 +27,7 @@ def test_a_normalization_that_onnx_cannot_type_binds_before_any_operator(followe
         "float[3, 2] m = {1, 1, 1, 1, 1, 1}, int64[2] t = {6, 4}, float[1, 4, 1] w = {1, 1, 1, 1}> "
         f"{{ a = GroupNormalization<num_groups=2>(x, c, c) y = {follower} }}"
     )
-    graph = sk.bind(sk.load(parsed(text, header='"": 21')), backend="none")
+    graph = sk.bind(sk.load(parsed(text, 21)), backend="none")
     assert str(graph.types["a"]) == "float32[2,4,3]"
     assert "?" not in str(graph.types["y"])
 
@@ -97,7 +97,7 @@ def test_sizes_that_are_computed_are_known_to_all_that_follows():
 def test_a_slice_along_axes_of_which_nothing_is_known_has_no_sizes(lists):
     text = "g (float[4, N] x) => (y) <int64[1] b = {0}, int64[1] e = {2}> "
     nodes = f"{{ u = com.acme.Foo(b) a = Neg(u) y = Slice(x, b, e, {lists}) }}"
-    bound = sk.bind(sk.load(parsed(text + nodes, header='"": 18, "com.acme": 1')), backend="none")
+    bound = sk.bind(sk.load(parsed(text + nodes, imports='"com.acme": 1')), backend="none")
     assert str(bound.types["y"]) == "float32[?,?]"
 
 
@@ -111,7 +111,7 @@ def test_a_resize_takes_sizes_whose_number_is_open():
 def test_no_size_is_computed_from_what_a_model_only_says():
     proto = parsed(
         "g (float[2] x) => (int64[1] y) { a = com.acme.Foo(x) b = Relu(a) y = Shape(b) }",
-        header='"": 18, "com.acme": 1',
+        imports='"com.acme": 1',
     )
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info("a", 1, [7]))
     found = infer(sk.load(proto), {}, {})
@@ -123,7 +123,7 @@ def test_a_statement_of_the_model_types_what_follows_an_unknown_operator():
     proto = parsed(
         "g (float[2] x) => (y) { a = com.acme.Foo(x) b = com.acme.Foo(a) y = Relu(b) "
         "c = MaxPool<kernel_shape=[1]>(a) }",
-        header='"": 18, "com.acme": 1',
+        imports='"com.acme": 1',
     )
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info("b", 1, ["N", 7]))
     graph = sk.bind(sk.load(proto), backend="none")

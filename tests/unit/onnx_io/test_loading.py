@@ -148,7 +148,7 @@ def test_what_is_no_model_that_can_be_run_is_refused(name):
 
 def test_operators_of_somebodys_own_set_are_left_to_the_backends():
     text = "g (float x) => (float y) { y = com.acme.Foo(x) }"
-    model = sk.load(parsed(text, header='"": 18, "com.acme": 1'))
+    model = sk.load(parsed(text, imports='"com.acme": 1'))
     assert model.graph.nodes[0].qualified_op_type == "com.acme::Foo"
 
 

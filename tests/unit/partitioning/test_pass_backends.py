@@ -82,7 +82,7 @@ def test_without_a_fallback_there_is_nothing_to_compile_on():
 
 
 def left_over(text, **settings):
-    model = sk.load(parsed(text, header='"": 18, "com.acme": 1, "com.microsoft": 1'))
+    model = sk.load(parsed(text, imports='"com.acme": 1, "com.microsoft": 1'))
     with pytest.raises(UnclaimedNodesError) as caught:
         partition(sk.bind(model, **settings))
     return str(caught.value)

@@ -178,7 +178,7 @@ def test_the_caller_says_what_to_keep_by_operator_and_what_alone_to_rewrite():
 
 def test_an_operator_that_onnx_does_not_define_is_kept():
     body = "g (float[2] x) => (float[2] y) { a = Relu(x) b = com.acme.Odd(a) y = Relu(b) }"
-    model = parsed(body, header='"" : 18, "com.acme" : 1')
+    model = parsed(body, imports='"com.acme" : 1')
     model.graph.value_info.append(helper.make_tensor_value_info("b", 1, [2]))
     done = rewrite(model, "fp16")
     assert _kept(done) == {"b": "unknown"}

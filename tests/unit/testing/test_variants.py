@@ -47,7 +47,7 @@ def test_every_input_and_output_of_a_sandwich_crosses_a_boundary(name):
 
 def test_what_a_foreign_node_hands_over_is_read_only_and_not_contiguous():
     text = "g (float[2, 3] x) => (float[2, 3] y) { h = subgraphkit.testing.Carry(x) y = Relu(h) }"
-    model = parsed(text, header='"": 18, "subgraphkit.testing": 1')
+    model = parsed(text, imports='"subgraphkit.testing": 1')
     partitioning = NUMPY.partition(NUMPY.bind(model, **beside_foreign(NUMPY.choice)))
     foreign = partitioning.subgraphs[0]
     claim = partitioning.claim_of(foreign)
