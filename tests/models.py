@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.backend.test
 import pytest
@@ -19,7 +20,7 @@ def parsed(body: str, opset: int = 18, imports: str = "", **weights: Any) -> onn
     """Parse the text of a graph into a model of IR version 10, with arrays as initializers."""
     opsets = f'"" : {opset}, {imports}'.rstrip(", ")
     model = parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]>\n{body}")
-    stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    stored = [numpy_helper.from_array(np.asarray(array), name) for name, array in weights.items()]
     model.graph.initializer.extend(stored)
     return model
 

@@ -8,7 +8,6 @@ import ml_dtypes
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
 
 import subgraphkit as sk
 from backends.onnxruntime.tests.ort_models import homes, open_ort, operators, parsed
@@ -19,10 +18,9 @@ from subgraphkit_onnxruntime.settings import read_settings
 
 
 def dense(width=64):
-    model = parsed(f"g (float[N, {width}] x) => (float[N, {width}] y) {{ y = MatMul(x, w) }}")
     weight = np.random.default_rng(0).standard_normal((width, width)).astype(np.float32)
-    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-    return model, weight
+    text = f"g (float[N, {width}] x) => (float[N, {width}] y) {{ y = MatMul(x, w) }}"
+    return parsed(text, w=weight), weight
 
 
 def test_a_buffer_beside_an_output_without_one():
@@ -203,26 +201,14 @@ def test_a_cache_in_one_buffer_is_what_two_buffers_are(body, in_place, ends_late
 
 
 def test_attention_goes_on_in_the_memory_of_its_cache():
-    heads, wide, cache = 2, (1, 1, 16), (1, 2, 6, 8)
+    wide, cache = (1, 1, 16), (1, 2, 6, 8)
     shapes = {"q": wide, "k": wide, "v": wide, "past_k": cache, "past_v": cache}
-    floats = [helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()]
-    lengths = [helper.make_tensor_value_info(*one) for one in (("last", 6, [1]), ("total", 6, []))]
-    names = ["y", "present_k", "present_v"]
-    outputs = [
-        helper.make_tensor_value_info(name, 1, shapes[like])
-        for name, like in zip(names, ("q", "past_k", "past_v"), strict=True)
-    ]
-    node = helper.make_node(
-        "GroupQueryAttention",
-        [*shapes, "last", "total"],
-        names,
-        domain="com.microsoft",
-        num_heads=heads,
-        kv_num_heads=heads,
-    )
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
-    graph = helper.make_graph([node], "g", [*floats, *lengths], outputs)
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    text = """g (float[1,1,16] q, float[1,1,16] k, float[1,1,16] v, float[1,2,6,8] past_k,
+        float[1,2,6,8] past_v, int32[1] last, int32 total)
+        => (float[1,1,16] y, float[1,2,6,8] present_k, float[1,2,6,8] present_v)
+        { y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads=2, kv_num_heads=2>
+            (q, k, v, past_k, past_v, last, total) }"""
+    model = parsed(text, 20, '"com.microsoft" : 1')
     rng = np.random.default_rng(0)
     feeds = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
     feeds |= {"last": np.array([3], np.int32), "total": np.array(4, np.int32)}

@@ -10,13 +10,14 @@ from subgraphkit.backend import BindContext, SubgraphOperator
 from subgraphkit.ir import Subgraph, make_subgraph
 from subgraphkit_openvino import OpenVINOBackend
 from subgraphkit_openvino.backend_options import Options
+from tests import models
 
 SELECTION = "openvino,numpy"
 
 
-def parsed(body: str, opset: int = 21) -> onnx.ModelProto:
-    """Return a model from ONNX's own textual form."""
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> {body}')
+def parsed(body: str, opset: int = 21, **weights: Any) -> onnx.ModelProto:
+    """Return a model from ONNX's own textual form, with arrays as initializers."""
+    return models.parsed(body, opset, **weights)
 
 
 def session(model: Any, **options: Any) -> sk.InferenceSession:

@@ -1,9 +1,7 @@
 """Products of 8-bit numbers are exact, on processors without VNNI, too."""
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 from backends.openvino.tests.openvino_road import OpenedModel, parsed
 from subgraphkit_openvino import library
@@ -26,18 +24,8 @@ GRAPHS = {
 def _quantized(graph, dtype):
     """Return a product of the largest numbers of 8 bits, and an input of ones; it finds 64."""
     text, shape = GRAPHS[graph]
-    model = parsed(text)
-    largest = np.iinfo(dtype).max
-    constants = {
-        "w": np.full(shape, 127, np.int8),
-        "s": np.float32(1 / largest),
-        "z": dtype(0),
-        "t": np.float32(1 / 127),
-        "o": np.int8(0),
-    }
-    model.graph.initializer.extend(
-        numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()
-    )
+    steps = {"s": np.float32(1 / np.iinfo(dtype).max), "t": np.float32(1 / 127)}
+    model = parsed(text, w=np.full(shape, 127, np.int8), z=dtype(0), o=np.int8(0), **steps)
     fed = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     return model, np.ones(fed, np.float32)
 
@@ -64,17 +52,9 @@ def test_operators_on_integers_are_exact(operator):
     constants = {"w": w, "s": np.float32(1 / 64), "z": np.uint8(0), "i": np.int8(0)}
     constants["t"] = np.float32(4)
     is_linear = operator == "QLinearMatMul"
-    names = ["x", "s", "z", "w", "s", "i", "t", "z"] if is_linear else ["x", "w"]
-    made = onnx.TensorProto.UINT8 if is_linear else onnx.TensorProto.INT32
-    graph = helper.make_graph(
-        [helper.make_node(operator, names, ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, shapes[0])],
-        [helper.make_tensor_value_info("y", made, None)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
-    )
-    opsets = [helper.make_opsetid("", 18)]
-    model = helper.make_model(graph, ir_version=10, opset_imports=opsets)
+    names = "x, s, z, w, s, i, t, z" if is_linear else "x, w"
+    text = f"g (uint8{[*shapes[0]]} x) => (y) {{ y = {operator}({names}) }}"
+    model = parsed(text, 18, **constants)
     (found,) = OpenedModel(model)(np.full(shapes[0], 255, np.uint8))
     total = 64 * 255 * 127
     np.testing.assert_array_equal(found, np.rint(total / 64 / 64 / 4) if is_linear else total)
@@ -103,10 +83,9 @@ def test_halves_go_to_the_even_step_wherever_zero_lies(dtype, zeros):
     zero = np.clip(np.array(zeros), limits.min, limits.max).astype(dtype)
     scale = np.array([0.5, 0.25], np.float32)[: len(zeros)]
     kind = "uint8" if dtype is np.uint8 else "int8"
-    model = parsed(f"g (float[N,2] x) => ({kind}[N,2] y) {{ y = QuantizeLinear(x, s, z) }}")
-    for name, array in (("s", scale), ("z", zero)):
-        stored = array if len(zeros) > 1 else array.reshape(())
-        model.graph.initializer.append(numpy_helper.from_array(stored, name))
+    s, z = (one if len(zeros) > 1 else one.reshape(()) for one in (scale, zero))
+    text = f"g (float[N,2] x) => ({kind}[N,2] y) {{ y = QuantizeLinear(x, s, z) }}"
+    model = parsed(text, s=s, z=z)
     x = (np.arange(-400, 400, dtype=np.float32) / 8).reshape(-1, 2)
     steps = np.rint(x / scale) + zero
     expected = np.clip(steps, limits.min, limits.max).astype(dtype)

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 from tests.models import parsed
 
@@ -14,15 +13,8 @@ from tests.models import parsed
 @pytest.fixture
 def model(tmp_path):
     weight = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", 1, ["N", 32])],
-        [helper.make_tensor_value_info("y", 1, ["N", 32])],
-        [numpy_helper.from_array(weight, "w")],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(proto, tmp_path / "wide.onnx")
+    text = "g (float[N,32] x) => (float[N,32] y) { a = MatMul(x, w) y = Relu(a) }"
+    onnx.save(parsed(text, 17, w=weight), tmp_path / "wide.onnx")
     (tmp_path / "data").mkdir()
     rng = np.random.default_rng(1)
     for i in range(3):

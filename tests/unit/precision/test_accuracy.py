@@ -4,9 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 from subgraphkit.errors import CallerError
 from subgraphkit.precision import Precision, calibrate, measure_accuracy, precision_search, rewrite
@@ -182,22 +180,10 @@ def test_in_int8_a_product_with_a_few_huge_inputs_is_found():
     spread[7] = 2000
     weights[1][:, 7] /= 2000
     weights[2][7] /= 2000
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "w0"], ["a"]),
-            helper.make_node("MatMul", ["a", "w1"], ["b"]),
-            helper.make_node("Mul", ["b", "spread"], ["c"]),
-            helper.make_node("Mul", ["c", "spread"], ["d"]),
-            helper.make_node("MatMul", ["d", "w2"], ["y"]),
-        ],
-        "g",
-        [helper.make_tensor_value_info("x", 1, ["N", 32])],
-        [helper.make_tensor_value_info("y", 1, ["N", 32])],
-        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)]
-        + [numpy_helper.from_array(spread, "spread")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.checker.check_model(model)
+    text = """g (float[N,32] x) => (float[N,32] y) { a = MatMul(x, w0) b = MatMul(a, w1)
+        c = Mul(b, spread) d = Mul(c, spread) y = MatMul(d, w2) }"""
+    named = {f"w{at}": weight for at, weight in enumerate(weights)}
+    model = parsed(text, spread=spread, **named)
     given = batches(4, 32)
     ranges = calibrate(model, given)
     asked = Precision("int8", min_input_snr=0.0)
