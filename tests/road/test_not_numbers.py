@@ -10,6 +10,7 @@ import pytest
 import subgraphkit as sk
 from subgraphkit.partitioning.reports import shortfalls
 from tests.house.tree import ROOT
+from tests.models import parsed
 
 _ALONE: Final = [
     "Abs", "Ceil", "Celu", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid",
@@ -47,13 +48,13 @@ def _model(calls):
         f"y{place} = {call.replace('(x', f'(x{place}')}"
         for place, call in enumerate(calls.values())
     )
-    model = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 22]> g ({inputs}) => ({outputs}) '
+    model = parsed(
+        f"g ({inputs}) => ({outputs}) "
         "<float[8] c = {1, 2, 3, 1, 2, 3, 1, 2}, float[2] two = {1, 2}, float low = {-1}, "
-        f"float high = {{1}}, int64[1] axis = {{3}}, int64 three = {{3}}> {{ {lines} }}"
+        f"float high = {{1}}, int64[1] axis = {{3}}, int64 three = {{3}}> {{ {lines} }}",
+        22,
+        square=np.ones((8, 8), np.float32),
     )
-    square = np.ones((8, 8), np.float32)
-    model.graph.initializer.append(onnx.numpy_helper.from_array(square, "square"))
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     return model

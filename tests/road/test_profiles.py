@@ -1,7 +1,6 @@
 """Times from inside of the operators of every backend that is installed."""
 
 import numpy as np
-import onnx
 import pytest
 
 import subgraphkit as sk
@@ -25,12 +24,8 @@ NAMES_NODES |= {"onnxruntime": "some", "tvm": "no"}
 
 
 def network():
-    model = parsed(NETWORK)
-    rng = np.random.default_rng(1)
-    for name, shape in (("k", (4, 4, 3, 3)), ("w", (4, 4))):
-        array = rng.standard_normal(shape, np.float32)
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    return model
+    draw = np.random.default_rng(1).standard_normal
+    return parsed(NETWORK, k=draw((4, 4, 3, 3), np.float32), w=draw((4, 4), np.float32))
 
 
 @pytest.mark.parametrize("backend", NAMES_NODES)

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import subgraphkit as sk
@@ -54,8 +54,8 @@ def test_beside_one_that_is_refused_alike_nodes_are_asked_about_once():
     claims._ANSWERS._known.clear()
     layers = "".join(f"a{i + 1} = MatMul(a{i}, w) " for i in range(40))
     layers += "c = Cast<to=5>(a40) y = Relu(c)"
-    model = parsed(f"g (float[2, 8] a0) => (int16[2, 8] y) {{ {layers} }}")
-    model.graph.initializer.append(numpy_helper.from_array(np.eye(8, dtype=np.float32), "w"))
+    text = f"g (float[2, 8] a0) => (int16[2, 8] y) {{ {layers} }}"
+    model = parsed(text, w=np.eye(8, dtype=np.float32))
     asked = 1 + 1 + 2  # what is refused is asked about again, with its sizes
     with open_ort(model) as session:
         assert homes(session) == [("onnxruntime", tuple(range(41))), ("numpy", (41,))]

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
-import onnx
 import pytest
 
 import subgraphkit as sk
@@ -85,8 +84,7 @@ def test_integers_that_c_calls_long_long_are_taken_like_any_of_64_bits():
 
 def test_large_weights_are_not_copied_and_stay_alive():
     weights = np.random.default_rng(0).standard_normal((700, 700)).astype(np.float32)
-    proto = parsed("g (float[1,700] x) => (float[1,700] y) { y = MatMul(x, w) }")
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    proto = parsed("g (float[1,700] x) => (float[1,700] y) { y = MatMul(x, w) }", w=weights)
     model = OpenedModel(proto)
     (held,) = model.operator._held  # type: ignore[attr-defined]
     alive = weakref.ref(held)

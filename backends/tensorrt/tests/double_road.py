@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 import subgraphkit as sk
 from backends.tensorrt.tests.tensorrt_double import Double
@@ -26,6 +25,7 @@ from subgraphkit_tensorrt.backend_options import Options
 from subgraphkit_tensorrt.building.network import PACKED, TYPES
 from subgraphkit_tensorrt.library.cudart import Cuda
 from subgraphkit_tensorrt.running.regions import compile_region
+from tests import models
 
 SUM = "agraph (float[2,3] x) => (float[2,3] y) { t = Relu(x) y = Add(t, x) }"
 GROWING = "agraph (float[n,3] x) => (float[n,3] y) { t = Relu(x) y = Add(t, x) }"
@@ -53,16 +53,15 @@ def summed(x: Any) -> Any:
     return np.maximum(x, 0) + x
 
 
-def parsed(body: str, opset: int = 21) -> onnx.ModelProto:
-    """Return a model from ONNX's own textual form."""
-    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> {body}')
+def parsed(body: str, opset: int = 21, **weights: Any) -> onnx.ModelProto:
+    """Return a model from ONNX's own textual form, with arrays as initializers."""
+    return models.parsed(body, opset, **weights)
 
 
 def weighted(weight: Any) -> onnx.ModelProto:
     """Return a model with one weight of shape 3 by 3."""
-    model = parsed("agraph (float[2,3] x) => (float[2,3] y) { y = MatMul(x, w) }")
-    model.graph.initializer.append(numpy_helper.from_array(np.float32(weight), "w"))
-    return model
+    text = "agraph (float[2,3] x) => (float[2,3] y) { y = MatMul(x, w) }"
+    return parsed(text, w=np.float32(weight))
 
 
 class Opened:

@@ -64,9 +64,8 @@ def _exported(model=SUM, **options):
 
 
 def _weighted():
-    model = parsed("g (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = Relu(a) }")
-    model.graph.initializer.append(onnx.numpy_helper.from_array(WEIGHT, "w"))
-    return model
+    text = "g (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = Relu(a) }"
+    return parsed(text, w=WEIGHT)
 
 
 def test_an_engine_is_loaded_and_not_built(on, monkeypatch):

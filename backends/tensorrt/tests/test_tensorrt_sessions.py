@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
 
 from backends.tensorrt.tests.double_road import Tensor, X, on_numpy, parsed, run_bound, session
 from subgraphkit.errors import InputError
@@ -92,9 +91,7 @@ MODEL = """agraph (float[n,3] x) => (float[n,3] y, float[n,3] z)
 
 
 def updatable(double, **options):
-    model = parsed(MODEL)
-    model.graph.initializer.append(numpy_helper.from_array(weight(0), "w"))
-    return session(model, double, 2, refittable=True, **options)
+    return session(parsed(MODEL, w=weight(0)), double, 2, refittable=True, **options)
 
 
 def weight(version):

@@ -123,14 +123,13 @@ def test_large_weights_of_a_model_and_of_a_branch_are_shared(tmp_path):
             else_branch = e () => (float[5000] o) { o = Identity(x) }>
           y = Add(r, x)
         }
-        """
+        """,
+        f=np.full(5000, 2, np.float32),
     )
     (then,) = (one.g for one in model.graph.node[0].attribute if one.name == "then_branch")
     stated = numpy_helper.from_array(np.ones(5000, np.float32), "k")
     then.node.insert(0, helper.make_node("Constant", [], ["k"], value=stated))
     then.initializer.append(numpy_helper.from_array(np.arange(5000, dtype=np.float32), "w"))
-    filled = np.full(5000, 2, np.float32)
-    model.graph.initializer.append(numpy_helper.from_array(filled, "f"))
     loaded = sk.load(model)
     graph = sk.bind(loaded, backend="numpy")
     assert graph.inlined.taken_out == {"w", "k", "f"}

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.errors import WeightUpdateError
@@ -18,9 +17,7 @@ g (float[2, 400] x) => (float[2, 3] y) {
 
 
 def twice():
-    proto = parsed(TWICE)
-    proto.graph.initializer.append(numpy_helper.from_array(np.ones((3, 400), np.float32), "w"))
-    return proto
+    return parsed(TWICE, w=np.ones((3, 400), np.float32))
 
 
 def test_what_a_network_computes_twice_is_computed_once():

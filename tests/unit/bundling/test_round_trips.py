@@ -139,15 +139,15 @@ def test_a_model_on_numpy_computes_the_same_from_its_bundle(case):
 
 
 def test_weights_that_only_a_body_reads_or_nobody_come_back():
+    unread = {"unread": np.ones((64, 64), F), "empty": np.ones((0, 64), F)}
     model = parsed(
         "m (bool c, float[2, 64] x) => (float[2, 64] y) { y = If(c) <"
         "then_branch = a () => (float[2, 64] r) { r = MatMul(x, w) }, "
-        "else_branch = b () => (float[2, 64] r) { r = Add(x, v) }> }"
+        "else_branch = b () => (float[2, 64] r) { r = Add(x, v) }> }",
+        w=np.eye(64, dtype=F) * 3,
+        v=np.zeros((1, 64), F),
+        **unread,
     )
-    arrays = {"w": np.eye(64, dtype=F) * 3, "v": np.zeros((1, 64), F)}
-    arrays["unread"] = np.ones((64, 64), F)
-    arrays["empty"] = np.ones((0, 64), F)
-    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in arrays.items())
     with sk.InferenceSession(model) as session:
         session.export("bundle")
     with sk.InferenceSession("bundle") as opened:
@@ -158,10 +158,9 @@ def test_weights_that_only_a_body_reads_or_nobody_come_back():
 @pytest.mark.parametrize("threshold", [0, 1024])
 def test_a_model_with_weights_in_files_needs_them_no_more(threshold):
     body = "a = MatMul(x, w) unread = Slice(x, zero, one, zero, one) y = Reshape(a, shape)"
-    model = parsed(f"m (float[4, 64] x) => (float[n, 64] y) {{ {body} }}")
-    weight, zero, one = np.arange(4096, dtype=F).reshape(64, 64), np.array([0]), np.array([1])
-    stored = map(numpy_helper.from_array, (weight, zero, one), ("w", "zero", "one"))
-    model.graph.initializer.extend(stored)
+    weight = np.arange(4096, dtype=F).reshape(64, 64)
+    text = f"m (float[4, 64] x) => (float[n, 64] y) {{ {body} }}"
+    model = parsed(text, w=weight, zero=[0], one=[1])
     shape = numpy_helper.from_array(np.array([4, 64]))
     model.graph.node.insert(0, helper.make_node("Constant", [], ["shape"], value=shape))
     Path("model").mkdir()
@@ -216,9 +215,8 @@ def test_weights_that_engines_have_are_left_out_and_said_to_be(bundle, backend):
 
 
 def test_new_weights_for_an_engine_that_is_restored_take_all_that_it_is_compiled_from(backend):
-    model = parsed("m (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = MatMul(a, v) }")
-    for name in "wv":
-        model.graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=F), name))
+    text = "m (float[2, 64] x) => (float[2, 64] y) { a = MatMul(x, w) y = MatMul(a, v) }"
+    model = parsed(text, w=np.eye(64, dtype=F), v=np.eye(64, dtype=F))
     with sk.InferenceSession(model, backend=[backend]) as session:
         session.export("bundle")
     twice = 2 * np.eye(64, dtype=F)

@@ -99,9 +99,8 @@ def diamond(tmp_path):
 
 
 def test_a_folder_with_the_models_data_is_trusted_on_the_command_line(cli, tmp_path):
-    proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
     weight = np.zeros(1500, np.float32)
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }", w=weight)
     (tmp_path / "model").mkdir()
     path = tmp_path / "model" / "m.onnx"
     onnx.save(proto, path, save_as_external_data=True, location="w.bin")
@@ -143,10 +142,7 @@ g (float[?, 1, ?, ?] x) => (y) {
 
 
 def test_sizes_that_nobody_gave_leave_windows_something_to_slide_over(cli):
-    proto = parsed(WINDOWS.replace("[?", "[A").replace("?", "A"))
-    proto.graph.initializer.append(
-        onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [4], [1, 1, 3, 3])
-    )
+    proto = parsed(WINDOWS.replace("[?", "[A").replace("?", "A"), shape=[1, 1, 3, 3])
     for dim in (proto.graph.input[0].type.tensor_type.shape.dim[at] for at in (0, 2, 3)):
         dim.ClearField("dim_param")
     onnx.save(proto, "windows.onnx")

@@ -114,10 +114,9 @@ def prepare():
     onnx.save(diamond, "diamond.onnx")
     for name, text in GRAPHS.items():
         onnx.save(parsed(text), f"{name}.onnx")
-    wide = parsed("g (float[N, 32] x) => (float[N, 32] y) { a = MatMul(x, w)  y = Relu(a) }", 17)
+    wide = "g (float[N, 32] x) => (float[N, 32] y) { a = MatMul(x, w)  y = Relu(a) }"
     weight = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
-    wide.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
-    onnx.save(wide, "wide.onnx")
+    onnx.save(parsed(wide, 17, w=weight), "wide.onnx")
     np.savez("wide.npz", x=weight)
     np.save("wide.npy", weight)
     scoped = parsed(GRAPHS["exp"])

@@ -16,12 +16,9 @@ from tests.models import parsed
 
 
 def model(dtype=np.float32):
-    proto = parsed("g (float[4] x) => (float[4] y) { y = Neg(x) }")
     values = np.arange(6000).reshape(60, 100).astype(dtype)
-    proto.graph.initializer.append(numpy_helper.from_array(values, "w"))
-    small = numpy_helper.from_array(np.array([60, 100]), "shape")
-    proto.graph.initializer.append(small)
-    return proto, values
+    text = "g (float[4] x) => (float[4] y) { y = Neg(x) }"
+    return parsed(text, w=values, shape=[60, 100]), values
 
 
 @pytest.fixture(autouse=True)

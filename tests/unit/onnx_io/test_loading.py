@@ -42,9 +42,8 @@ def test_a_model_loads_from_path_bytes_and_proto(tmp_path):
 
 def test_a_model_of_onnx_ir_is_loaded_with_its_data(tmp_path):
     ir = pytest.importorskip("onnx_ir")
-    proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }")
     weight = np.arange(1500, dtype=np.float32)
-    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    proto = parsed("g (float[1500] x) => (float[1500] y) { y = Add(x, w) }", w=weight)
     assert len(sk.load(ir.from_proto(proto)).graph.nodes) == 1
     onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin")
     model = sk.load(ir.load(tmp_path / "m.onnx"))

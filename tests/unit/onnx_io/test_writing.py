@@ -27,11 +27,8 @@ def whole(model):
 
 def dense(dtype=np.float32):
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    model = parsed(DENSE.replace("float", TensorProto.DataType.Name(kind).lower()))
-    weight = np.arange(64 * 64).reshape(64, 64).astype(dtype)
-    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
-    model.graph.initializer.append(numpy_helper.from_array(np.array([64]), "shape"))
-    return model
+    text = DENSE.replace("float", TensorProto.DataType.Name(kind).lower())
+    return parsed(text, w=np.arange(64 * 64).reshape(64, 64).astype(dtype), shape=[64])
 
 
 def stored_outside(model):

@@ -26,8 +26,6 @@ def refusal(code: str, made: Any) -> str:
 
 
 def save_with_data(path: str, value: float) -> None:
-    weights = onnx.numpy_helper.from_array(np.full((4, 4), value, np.float32), "w")
-    body = "g (float[2,4] x) => (float[2,4] y) { y = MatMul(x, w) }"
-    model = parsed(body)
-    model.graph.initializer.append(weights)
+    text = "g (float[2,4] x) => (float[2,4] y) { y = MatMul(x, w) }"
+    model = parsed(text, w=np.full((4, 4), value, np.float32))
     onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)

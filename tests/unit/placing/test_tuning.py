@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
 
 import subgraphkit as sk
 from subgraphkit.backend.progress import Progress, ProgressEvent
@@ -127,10 +126,9 @@ def test_who_runs_for_too_long_is_out_even_the_one_all_are_held_to(register, tmp
         "agraph (float[1, 64, 20, 20] x) => (float[1, 64, 20, 20] y)"
         " { y = DeformConv <pads = [12, 12, 12, 12], kernel_shape = [25, 25]> (x, w, o) }",
         opset=22,
+        w=np.zeros((64, 64, 25, 25), np.float32),
+        o=np.zeros((1, 1250, 20, 20), np.float32),
     )
-    for name, shape in (("w", (64, 64, 25, 25)), ("o", (1, 1250, 20, 20))):
-        zeros = np.zeros(shape, np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(zeros, name))
     monkeypatch.setitem(COMPUTED, "DeformConv", lambda x: x)
     monkeypatch.setattr(tuning_loop, "_LEAST_TIMEOUT", 0.05)
     register("quick", lambda _: 0.001, takes=["DeformConv"])

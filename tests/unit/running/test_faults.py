@@ -4,7 +4,6 @@ import pickle  # noqa: TID251 (what engines do with errors)
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 import subgraphkit as sk
@@ -22,10 +21,7 @@ def _embedding(size):
       m = MatMul(e, w)
       y = Relu(m)
     }}"""
-    model = parsed(body)
-    for name, array in (("rows", ROWS), ("w", np.eye(4, dtype=np.float32))):
-        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    return model
+    return parsed(body, rows=ROWS, w=np.eye(4, dtype=np.float32))
 
 
 _IN = "g (float[4,3] x, int64[{}] i) => (float[{}] y)"
