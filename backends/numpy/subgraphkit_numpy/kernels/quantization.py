@@ -8,14 +8,16 @@ block of slices; operators of the domain ``com.microsoft``.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import ml_dtypes
 import numpy as np
 
 from subgraphkit.types import DataType
 from subgraphkit_numpy.kernels import elementwise
 from subgraphkit_numpy.kernels.elementwise import in_blocks
 from subgraphkit_numpy.kernels.microsoft import MICROSOFT
+from subgraphkit_numpy.kernels.reference import reference_kernel
 from subgraphkit_numpy.kernels.registry import Array, Kernel, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
 from subgraphkit_numpy.kernels.wrapping import pad_values
@@ -52,15 +54,21 @@ def _spread(parameter: Array, shape: tuple[int, ...], axis: int, block: int = 0)
     return parameter.reshape((-1,) + (1,) * (len(shape) - along - 1))
 
 
+@kernel("QuantizeLinear")
 @kernel("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(site: Site) -> Made:
-    """Divide by a scale, one for all or one per slice, and round."""
-    axis, dtype = site.attribute("axis", 1), site.output_dtype()
+    """Divide by a scale, one for all, or one per slice or block, and round."""
+    axis, block = site.attribute("axis", 1), site.attribute("block_size", 0)
+    number = 1 if site.node.domain else site.attribute("precision", 0)
+    wide = DataType(number).numpy if number else None
+    if (dtype := site.output_dtype()) in _FEW_BITS:
+        return reference_kernel(site)
 
     def compute(x: Array, scale: Array, zero: Array | None = None) -> Array:
-        scale = _spread(scale, x.shape, axis)
-        zero = None if zero is None else _spread(zero, x.shape, axis)
-        return quantize(x.astype(np.float32) / scale.astype(np.float32), zero, dtype)
+        scale = _spread(scale, x.shape, axis, block)
+        zero = None if zero is None else _spread(zero, x.shape, axis, block)
+        y = x / scale if wide is None else x.astype(wide) / scale.astype(wide)
+        return quantize(y, zero, dtype)
 
     return compute
 
@@ -78,16 +86,16 @@ def quantize(x: Array, zero: Array | None, dtype: np.dtype[Any] | None = None) -
     """
     kind = np.dtype(np.uint8) if dtype is None else dtype
     kind = kind if zero is None else zero.dtype
-    y = np.rint(x)
+    y = np.rint(x).astype(np.float32, copy=False)
     if zero is not None:
-        y = y + zero.astype(y.dtype)
-    return saturate(np.asarray(y), kind)
+        y = y + zero.astype(np.float32)
+    return saturate(y, kind)
 
 
 def saturate(x: Array, dtype: np.dtype[Any]) -> Array:
     """Return whole numbers as integers of a type, the nearest where they do not fit."""
-    limits = np.iinfo(dtype)
-    return np.asarray(x.clip(limits.min, limits.max).astype(dtype))  # a scalar makes a scalar
+    limits = cast("Any", ml_dtypes).iinfo(dtype)
+    return np.asarray(np.fmin(np.fmax(x, limits.min), limits.max)).astype(dtype)
 
 
 _BYTE: Final = 255
@@ -123,7 +131,7 @@ def _multiple(factors: tuple[Array, Array], scales: list[Array], zeros: list[Arr
 
 
 def _map_bytes(x: Array, table: Array) -> Array:
-    return table.take(x.view(np.uint8))
+    return np.asarray(table.take(x.view(np.uint8)))  # a scalar makes a scalar
 
 
 def _byte_table(

@@ -115,6 +115,8 @@ def _bind(site: Site, implementation: type[Any]) -> Callable[..., Any]:
         weights = dict(zip(operator.ngram_indexes, operator.weights or (), strict=False))
         operator.weights_ = [weights.get(at, 0.0) for at in range(max(weights, default=-1) + 1)]
     attributes = {name: getattr(operator, name) for name in operator.attributes_names_}
+    if attributes.get("post_transform", "NONE") != "NONE" and node.op_type.endswith("Regressor"):
+        raise Unsupported(f"{node.label} transforms what it adds up", code="attribute")
     compute = operator._run  # noqa: SLF001 (``run`` looks the attributes up again at every call)
     if mend := _MENDINGS.get(node.op_type):
         compute = partial(mend, compute)
