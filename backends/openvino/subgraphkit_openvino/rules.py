@@ -365,6 +365,8 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "TopK": _top_k,
     "Unique": _unique,
     "Where": lambda n: _CHOSEN if n.inputs[0] in n.inputs[1:] else "",
+    "com.microsoft::Attention": lambda n: "a scale, never read" * ("scale" in n.attributes),
+    "com.microsoft::MultiHeadAttention": lambda n: "later keys" * n.attribute("unidirectional", 0),
     "com.microsoft::FusedGemm": lambda node: _fused_gemm(node) or USES["Gemm"](node),
 }
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

@@ -162,16 +162,19 @@ def test_products_with_one_stored_element_are_computed_in_one_thread():
         assert opened.run(None, {"x": np.ones((2, 3), np.float32)})[0].tolist() == [[12.0]] * 2
 
 
-@pytest.mark.parametrize(
-    ("activation", "home"), [("Relu", "openvino"), ("LeakyRelu", "openvino"), ("Tanh", "numpy")]
-)
-def test_a_fused_product_is_taken_with_the_activations_that_openvino_reads(activation, home):
-    model = parsed(
-        "g (float[2,2] x) => (float[2,2] y) "
-        f'{{ y = com.microsoft.FusedGemm <activation = "{activation}"> (x, x, x) }}'
-    )
+@pytest.mark.parametrize(("shape", "line", "home"), [
+    ("2,2", 'FusedGemm<activation="Relu">(x, x, x)', "openvino"),
+    ("2,2", 'FusedGemm<activation="LeakyRelu">(x, x, x)', "openvino"),
+    ("2,2", 'FusedGemm<activation="Tanh">(x, x, x)', "numpy"),
+    ("1,2,2", "MultiHeadAttention<num_heads=1>(x, x, x)", "openvino"),
+    ("1,2,2", "MultiHeadAttention<num_heads=1, unidirectional=1>(x, x, x)", "numpy"),
+    ("1,2,2", "Attention<num_heads=1, scale=3.0>(x, w)", "numpy"),
+])  # fmt: skip
+def test_operators_of_onnx_runtime_are_taken_as_far_as_openvino_reads_them(shape, line, home):
+    text = "g (float[{0}] x) => (float[{0}] y) <float[2,6] w = {{1,2,3,4,5,6,7,8,9,10,11,12}}>"
+    model = parsed(f"{text.format(shape)} {{ y = com.microsoft.{line} }}")
     model.opset_import.add(domain="com.microsoft", version=1)
-    x = np.array([[-1, 2], [3, -4]], np.float32)
+    x = np.array([-1, 2, 3, -4], np.float32).reshape([*map(int, shape.split(","))])
     assert homes(model) == [home]
     with session(model) as opened, sk.InferenceSession(model, "onnxruntime") as other:
         np.testing.assert_allclose(
