@@ -113,11 +113,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
         )
 
     def _session(
-        self,
-        subgraph: sk.Subgraph,
-        settings: SessionSettings,
-        prefix: str,
-        progress: Progress,
+        self, subgraph: sk.Subgraph, settings: SessionSettings, prefix: str, progress: Progress
     ) -> tuple[Any, HandedWeights]:
         """Open a session; its weights come from files, unless these were replaced meanwhile.
 
@@ -276,19 +272,17 @@ def _refusal_of(subgraph: sk.Subgraph, error: Exception) -> sk.Unsupported:
 def _facts(
     session: Any, subgraph: sk.Subgraph, settings: SessionSettings, *, profiling: bool
 ) -> dict[str, Any]:
-    facts: dict[str, Any] = {
+    assigned = assigned_nodes(session)
+    return {
         "library": f"onnxruntime {library.onnxruntime().__version__}",
         "providers": list(session.get_providers()),
         "optimization": settings.options.optimization,
         "threads": settings.options.threads or None,
         "nodes": len(subgraph.members),
         "weight_bytes": sum(stored.type.nbytes or 0 for stored in subgraph.constants.values()),
+        **({"nodes_by_provider": assigned} if assigned else {}),
+        **({"profiling": True} if profiling else {}),
     }
-    if assigned := assigned_nodes(session):
-        facts["nodes_by_provider"] = assigned
-    if profiling:
-        facts["profiling"] = True
-    return facts
 
 
 def assigned_nodes(session: Any) -> dict[str, int]:

@@ -17,6 +17,7 @@ from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Node, body_graphs
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime import windows
+from subgraphkit_onnxruntime.foreign import FOREIGN_CHECKS
 from subgraphkit_onnxruntime.library import onnxruntime
 from subgraphkit_onnxruntime.places import grid_problem, pad_problem, takes_parts
 from subgraphkit_onnxruntime.resizing import copied, cut_fractions, resize_problem
@@ -24,16 +25,14 @@ from subgraphkit_onnxruntime.resizing import copied, cut_fractions, resize_probl
 
 def deviation(node: Node) -> str:
     """Return what is wrong with ONNX Runtime's way of running a node; empty if nothing is known."""
-    if node.domain:
-        is_signed = node.op_type == "Normalizer" and node.attribute("norm", "MAX") == "MAX"
-        return "it divides by the largest number, not by the largest magnitude" if is_signed else ""
     fragile = (op_type := node.op_type) in FAILS_ON_NOTHING
     maker = RegionFallback.emptied_by(node) if fragile else None
     read = node.inputs if op_type == "Einsum" else node.inputs[:1]
     if maker is not None or (fragile and any(0 in (node.graph.shape(name) or ()) for name in read)):
         which = f", which {maker.op_type} may leave" if maker is not None else ""
         return f"of nothing{which}, it makes 0, fails or ends the process"
-    return _CHECKS[op_type](node) if op_type in _CHECKS else ""
+    check = (FOREIGN_CHECKS if node.domain else _CHECKS).get(op_type)
+    return check(node) if check is not None else ""
 
 
 @cache
@@ -83,6 +82,7 @@ _FACTOR: Final = 64
 ENDS_ON_NOTHING: Final = frozenset(
     {"ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
     | {"NegativeLogLikelihoodLoss", "ReduceMean", "RoiAlign", "Unique"}
+    | {"DynamicQuantizeLSTM", "FeatureVectorizer", "QAttention", "QLinearAveragePool"}
 )
 """Operators that end the process where they are fed nothing, or make 0 of it."""
 FAILS_ON_NOTHING: Final = frozenset(
@@ -155,11 +155,6 @@ def _int64_through_double(node: Node) -> str:
     return BEYOND_DOUBLES if node.dtype(0).label == "int64" and not is_fed_sum(node) else ""
 
 
-def _behind_last(node: Node) -> str:
-    is_behind = node.attribute("axis", 1) == len(node.shape(0) or ())
-    return "an axis behind the last is an error" if is_behind else ""
-
-
 def _quantize(node: Node) -> str:
     if node.dtype(0) is DataType.FLOAT16:
         return "quotients are not rounded to half precision"
@@ -183,6 +178,8 @@ _EXPONENTIALS: Final = "its exponentials overflow, or are cut to whole numbers"
 _IN_FLOAT: Final = "whole numbers of 32 and 64 bits, computed in 24"
 _UNSPLIT: Final = "nothing is split into nothing"
 _HEARD: Final = "keepdims is heard although sizes are stated"
+_BEHIND: Final = "an axis behind the last is an error"
+_RATIOS: Final = ("Hardmax", "LogSoftmax", "Softmax")
 _NO_ZERO_POINT: Final = "without a zero point, what is moved before or behind is taken for uint8"
 
 
@@ -382,7 +379,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Slice": lambda node: _slice(node) or windows.empties_pools(node),
     "STFT": _stft,
     "Upsample": lambda node: cut_fractions(node) or copied(node),
-    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _behind_last),
+    **dict.fromkeys(_RATIOS, lambda n: _BEHIND * (n.attribute("axis", 1) == len(n.shape(0) or ()))),
     "StringSplit": lambda n: _UNSPLIT if n.attribute("delimiter", "") else "",
     "SplitToSequence": lambda n: _HEARD * (_has(n.inputs, 1) and not n.attribute("keepdims", 1)),
 }

@@ -30,9 +30,7 @@ _REFUSALS: Final = frozenset({"Fail", "InvalidArgument", "InvalidGraph", "NotImp
 
 _exchanging: Final = threading.Lock()
 _STATUS: Final = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
-_SOURCE: Final = re.compile(
-    r"^(?:Exception during initialization: )?/\S+:\d+ .*?\)(?: const)? (?=\S)"
-)
+_SOURCE: Final = re.compile(r"^(?:Exception during initialization: )?/\S+:\d+ .*?\)(?: const)? ")
 
 
 def onnxruntime() -> ModuleType:

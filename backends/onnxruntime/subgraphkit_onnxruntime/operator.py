@@ -24,9 +24,8 @@ _OF_VALUES: Final = re.compile(
 )
 """How it puts it that fed values or shapes do not fit, where it says only that a node failed."""
 
-_IN_PLACE: Final = frozenset(
-    {"GroupQueryAttention", "ScatterElements", "ScatterND", "TensorScatter"}
-)
+_SCATTERS: Final = ("ScatterElements", "ScatterND", "TensorScatter")
+_IN_PLACE: Final = frozenset({"GroupQueryAttention", *_SCATTERS})
 """Operators whose kernels copy nothing where input and output are the same memory."""
 
 _EXACT: Final = 1 << 53
@@ -167,9 +166,8 @@ class OnnxRuntimeOperator(sk.SubgraphOperator):
         for place, (name, buffer) in enumerate(zip(self._outputs, buffers, strict=True)):
             if buffer is None or buffer is ON_DEVICE:
                 # What stays is one of NumPy's types: ONNX Runtime fetches no other from a device.
-                bound.allocate(
-                    name, on_device=buffer is ON_DEVICE and tensors.is_plain(types[place])
-                )
+                stays = buffer is ON_DEVICE and tensors.is_plain(types[place])
+                bound.allocate(name, on_device=stays)
                 made.append(place)
             elif known(name, object)() is not buffer:
                 results[place] = bound.bind(buffer, name, types[place], is_read=False)

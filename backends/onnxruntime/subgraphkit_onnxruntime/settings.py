@@ -38,9 +38,7 @@ _UNMOVED: Final = {_LEFT_OUT: f"{_ROUGH};QDQPropagationTransformer"}
 
 _LEVELS: Final = {
     "none": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
+    **{level: f"ORT_ENABLE_{level.upper()}" for level in ("basic", "extended", "all")},
 }
 _QUIET: Final = {"session.force_spinning_stop": "1", "session.intra_op.spin_duration_us": "100"}
 """Makes threads sleep when a run is over. Otherwise each waits for the next by spinning for tens of
@@ -84,11 +82,9 @@ class SessionSettings:
         to ONNX Runtime.
         ``shares_processors``: Whether no thread may spin after a run; entries of the user's win.
         """
-        options = replace(
-            self.options,
-            threads=self.options.threads or threads or 0,
-            inter_op_threads=self.options.inter_op_threads or threads or 0,
-        )
+        own, least = self.options, threads or 0
+        counts = own.threads or least, own.inter_op_threads or least
+        options = replace(own, threads=counts[0], inter_op_threads=counts[1])
         config = {**(_QUIET if shares_processors else {}), **self.config}
         return replace(self, options=options, config=config)
 
@@ -129,9 +125,8 @@ class SessionSettings:
     def open_quickly(self, model: bytes) -> Any:
         """Open a session that is to be asked, not run: nothing is optimised or printed."""
         chosen = self._session_options()
-        chosen.graph_optimization_level = (
-            onnxruntime().GraphOptimizationLevel.ORT_DISABLE_ALL  # what runs is not what matters
-        )
+        levels = onnxruntime().GraphOptimizationLevel
+        chosen.graph_optimization_level = levels.ORT_DISABLE_ALL  # what runs is not what matters
         chosen.intra_op_num_threads = chosen.inter_op_num_threads = 1
         chosen.log_severity_level = _SEVERITIES["fatal"]
         return self._open(model, chosen)
@@ -153,13 +148,9 @@ class SessionSettings:
         return chosen
 
     def _open(self, model: bytes, chosen: Any) -> Any:
-        session = onnxruntime().InferenceSession(
-            model,
-            chosen,
-            providers=list(self.providers),
-            provider_options=[dict(given) for given in self.provider_options],
-            enable_fallback=0,
-        )
+        given = [dict(one) for one in self.provider_options]
+        how = {"providers": list(self.providers), "provider_options": given, "enable_fallback": 0}
+        session = onnxruntime().InferenceSession(model, chosen, **how)
         missing = [name for name in self.providers if name not in session.get_providers()]
         if missing:
             raise BackendUnavailableError(
@@ -195,12 +186,8 @@ def read_settings(options: Options) -> SessionSettings:
         given[name][rest if dot else key] = value
     if providers[0] == _CUDA:  # see ``tensors``
         given[_CUDA].setdefault(STREAM, DEFAULT_STREAM)
-    settings = SessionSettings(
-        providers,
-        tuple(given.values()),
-        options,
-        {_LEVEL: "1", _LEFT_OUT: _ROUGH, **_entries("session_config", options.session_config)},
-    )
+    config = {_LEVEL: "1", _LEFT_OUT: _ROUGH, **_entries("session_config", options.session_config)}
+    settings = SessionSettings(providers, tuple(given.values()), options, config)
     if providers != (_CPU,):
         settings.open_quickly(small_model())  # what does not load is then known at once
     return settings

@@ -65,9 +65,7 @@ class HandedWeights:
             files.add(mapped[0])
             length = arrays.pop(tensor.name).nbytes
             del tensor.external_data[:]
-            place = {"location": mapped[0].name, "offset": mapped[1], "length": length}
-            for key, value in place.items():
-                tensor.external_data.add(key=key, value=str(value))
+            _place(tensor, location=mapped[0].name, offset=mapped[1], length=length)
         return cls(arrays, frozenset(files))
 
     @classmethod
@@ -98,26 +96,28 @@ class HandedWeights:
         return HandedWeights({}) if are_copied() else self
 
 
+def _place(tensor: onnx.TensorProto, **facts: str | int) -> None:
+    for key, value in facts.items():
+        tensor.external_data.add(key=key, value=str(value))
+
+
 @cache
 def are_copied() -> bool:
     """Say whether sessions copy the arrays they are handed; one is asked, since versions differ."""
     array = np.ones((_SIDE, _SIDE), np.float32)
     model = onnx.parser.parse_model(_TRIAL)
     for name in _NAMES:
-        place = {"location": "nowhere", "length": array.nbytes}
         tensor = model.graph.initializer.add(name=name, dims=array.shape, data_type=DataType.FLOAT)
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in place.items():
-            tensor.external_data.add(key=key, value=str(value))
+        _place(tensor, location="nowhere", length=array.nbytes)
     library = onnxruntime()
     weights, options = HandedWeights(dict.fromkeys(_NAMES, array)), library.SessionOptions()
     options.intra_op_num_threads = 1
     make = library.OrtValue.ortvalue_from_numpy_with_onnx_type
     weights.values = [make(array, int(DataType.FLOAT)) for _ in _NAMES]
     options.add_external_initializers(list(_NAMES), weights.values)
-    session = library.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    data, providers = model.SerializeToString(), ["CPUExecutionProvider"]
+    session = library.InferenceSession(data, options, providers=providers)
     array[...] = 0
     x, i = np.ones((1, _SIDE), np.float32), np.zeros(1, np.int64)
     return all(bool(made.all()) for made in session.run(None, {"x": x, "i": i}))

@@ -145,6 +145,38 @@ def test_scalars_and_texts_are_those_of_the_next_backend(text, expected):
     np.testing.assert_array_equal(y, expected, strict=True)
 
 
+LEAVES = (
+    'nodes_nodeids=[0,1,2], nodes_treeids=[0,0,0], nodes_modes=["BRANCH_LEQ","LEAF","LEAF"], '
+    "nodes_featureids=[0,0,0], nodes_values=[0.0,0.0,0.0], nodes_truenodeids=[1,0,0], "
+    "nodes_falsenodeids=[2,0,0], class_treeids=[0,0], class_nodeids=[1,2], "
+    "class_ids=[0,1]"
+)
+
+
+@pytest.mark.parametrize("line", [
+    "LinearClassifier<coefficients=[1.0,2.0], intercepts=[0.5], classlabels_ints=[5,6]>",
+    f"TreeEnsembleClassifier<{LEAVES}, class_weights=[2.0,3.0], classlabels_int64s=[5,6]>",
+    f"TreeEnsembleClassifier<{LEAVES}, class_weights=[-2.0,3.0], classlabels_int64s=[5,6,7]>",
+])  # fmt: skip
+def test_classes_are_those_of_the_next_backend(line):
+    text = "g (float[N,2] x) => (int64[N] l, float[N,K] s) { l, s = ai.onnx.ml.%s(x) }"
+    model, feeds = parsed(text % line), {"x": np.array([[-1, 1], [1, -3]], np.float32)}
+    model.opset_import.add(domain="ai.onnx.ml", version=3)
+    with open_ort(model) as session:
+        assert [code for code, _ in refusals(session)] == ["deviates"]
+        found = session.run(None, feeds)
+    for y, expected in zip(found, ReferenceEvaluator(model).run(None, feeds), strict=True):
+        np.testing.assert_allclose(y, expected, 1e-6)
+
+
+def test_vectors_of_no_rows_are_joined_by_the_next_backend():
+    text = "g (float[N,2] x) => (float[N,4] y) { y = ai.onnx.ml.FeatureVectorizer<%s>(x, x) }"
+    model = parsed(text % "inputdimensions=[2,2]")
+    model.opset_import.add(domain="ai.onnx.ml", version=3)
+    with open_ort(model) as session, pytest.warns(SubgraphkitWarning, match="no elements"):
+        assert session.run(None, {"x": np.zeros((0, 2), np.float32)})[0].shape == (0, 4)
+
+
 def test_a_text_of_no_letters_is_split_into_one_by_the_next_backend():
     text = 'g (string[1] x) => (string[1,K] y, int64[1] n) { y, n = StringSplit<delimiter=",">(x) }'
     with open_ort(parsed(text, opset=20)) as session:
