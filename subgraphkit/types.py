@@ -100,6 +100,13 @@ class DataType(enum.IntEnum):
         member.label = label or found.name
         return member
 
+    def __str__(self) -> str:
+        """Render as ``float32``, in formatted texts, too."""
+        return self.label
+
+    def __format__(self, form: str) -> str:
+        return format(self.label, form)
+
     __hash__ = int.__hash__  # that of enumerations is written in Python, and types are keys
 
     @property
@@ -163,8 +170,8 @@ class TensorType:
     def __str__(self) -> str:
         """Render as ``float32[1,3,H,?]``; ``?`` has no name, and an unknown rank is ``[...]``."""
         if self.shape is None:
-            return f"{self.dtype.label}[...]"
-        return f"{self.dtype.label}[{','.join(map(_dim_text, self.shape))}]"
+            return f"{self.dtype}[...]"
+        return f"{self.dtype}[{','.join(map(_dim_text, self.shape))}]"
 
     @property
     def onnx_name(self) -> str:

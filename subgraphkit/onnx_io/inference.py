@@ -387,7 +387,7 @@ class _Inference:
             raise InvalidModelError(
                 "SGK222",
                 f"types or shapes of model {self._model.name!r} contradict each other: output "
-                f"{value!r} is declared {declared.dtype.label}, but {who} {found.dtype.label}",
+                f"{value!r} is declared {declared.dtype}, but {who} {found.dtype}",
                 hint="The model contradicts itself; export it again.",
                 node=made_by,
             )

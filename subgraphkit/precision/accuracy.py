@@ -279,7 +279,7 @@ def measure_accuracy(
             progress("comparing", done, total)
             progress.check()
     if not done:
-        raise CallerError("SGK234", "there is no batch to measure the accuracy with")
+        raise CallerError("SGK234", "there is no batch to measure the accuracy with; give one")
     found_of = {name: total.result(name) for name, total in sums.items()}
     return AccuracyReport(
         tuple(found_of[name] for name in outputs),

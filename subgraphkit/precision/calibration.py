@@ -230,7 +230,7 @@ def calibrate(  # noqa: PLR0913 (the model, the batches and the method)
             progress("calibrating", done, total)
             progress.check()
     if not done:
-        raise CallerError("SGK234", "there is no batch to calibrate with")
+        raise CallerError("SGK234", "there is no batch to calibrate with; give one")
     if unbounded:
         text = f"{len(unbounded)} values were infinite and have no range: {sorted(unbounded)[:5]}"
         warnings.warn(SubgraphkitWarning(text), stacklevel=2)

@@ -285,7 +285,7 @@ def _fit_dtype(name: str, type_: TensorType, array: npt.NDArray[Any]) -> npt.NDA
         return array.astype(wanted)
     raise InputError(
         "SGK141",
-        f"input {name!r} has dtype {array.dtype}; the model needs {type_.dtype.label}",
+        f"input {name!r} has dtype {array.dtype}; the model needs {type_.dtype}",
         hint=f"Pass x.astype({type_.dtype.label!r}); subgraphkit never casts in silence.",
         input=name,
     )

@@ -283,12 +283,9 @@ def bound_outputs_are_new(opened: Opened) -> Finding | None:
     feeds, kept = [opened.model.feeds(seed) for seed in range(2)], []
     binding = opened.session.io_binding()
     for fed in feeds:
-        for name, array in fed.items():
-            binding.bind_cpu_input(name, array)
         for name in opened.session.graph.outputs:
             binding.bind_output(name)
-        _run_bound(opened.session, binding)
-        kept.append(binding.get_outputs())
+        kept.append(_run_bound(opened, binding, fed))
     found = next(filter(None, map(opened.verdict, feeds, kept)), None)
     return found or find_shared_memory({}, [array for results in kept for array in results])
 
@@ -311,11 +308,7 @@ def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | Non
             binding.bind_output(name)
     for seed in range(2):
         feeds = opened.model.feeds(seed)
-        for name, array in feeds.items():
-            binding.bind_cpu_input(name, array)
-        with watch_feeds(feeds):
-            _run_bound(opened.session, binding)
-        results = binding.get_outputs()
+        results = _run_bound(opened, binding, feeds)
         for place, room in rooms.items():
             results[place] = room[..., ::step]
         if (found := opened.verdict(feeds, results)) is not None:
@@ -327,11 +320,16 @@ def buffers_are_filled(opened: Opened, *, spread: bool = False) -> Finding | Non
     return None
 
 
-def _run_bound(session: Session, binding: Any) -> None:
+def _run_bound(opened: Opened, binding: Any, feeds: Mapping[str, Any]) -> list[Any]:
+    """Bind feeds and run once; Stopped if that fails, or a fed array was written to."""
+    for name, array in feeds.items():
+        binding.bind_cpu_input(name, array)
     try:
-        session.run_with_iobinding(binding)
+        with watch_feeds(feeds):
+            opened.session.run_with_iobinding(binding)
     except SubgraphkitError as error:
         raise Stopped(Outcome.FAIL_RUN, str(error)) from error
+    return list(binding.get_outputs())
 
 
 USES: Final[Mapping[str, Check]] = {

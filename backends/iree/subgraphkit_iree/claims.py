@@ -63,7 +63,7 @@ def _untakeable(type_: ValueType | None) -> sk.Refusal | None:
     if not isinstance(type_, TensorType):
         return sk.Refusal("dtype", f"{type_} is no tensor of a known type")
     if not type_.dtype.is_native and type_.dtype is not DataType.BFLOAT16:
-        return sk.Refusal("dtype", f"{type_.dtype.label} is not taken")
+        return sk.Refusal("dtype", f"{type_.dtype} is not taken")
     if type_.shape is None:
         return sk.Refusal("rank", "a value has a rank that is not known before running")
     return None

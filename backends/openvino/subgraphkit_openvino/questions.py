@@ -247,7 +247,7 @@ def _contradiction(port: Any, graph: BoundGraph, value: str) -> str:
         return ""
     made = port.get_element_type().get_type_name()
     if made not in {ELEMENT_TYPES[type_.dtype], "dynamic"}:
-        return f"a {made} of output {value!r}, expected {type_.dtype.label}"
+        return f"a {made} of output {value!r}, expected {type_.dtype}"
     shape = port.get_partial_shape()
     if type_.shape is None or shape.rank.is_dynamic:
         return ""

@@ -92,7 +92,7 @@ def _types(node: Node) -> Refusal | None:
         if not isinstance(type_, TensorType):
             return Refusal("dtype", f"{name!r} is {type_}, OpenVINO takes dense tensors")
         if type_.dtype not in ELEMENT_TYPES:
-            return Refusal("dtype", f"{name!r} is {type_.dtype.label}, which is not handed over")
+            return Refusal("dtype", f"{name!r} is {type_.dtype}, which is not handed over")
         if node.bodies and type_.dtype in _HALVES:
             return Refusal("dtype", f"{name!r} has 16 bits, and OpenVINO's first run goes wrong")
         if type_.shape is None:

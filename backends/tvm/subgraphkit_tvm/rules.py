@@ -171,5 +171,5 @@ _RULES: Final[Mapping[str, _Rule]] = {
     **dict.fromkeys(("Scatter", "ScatterElements"), _scatter),
     "Shrink": _shrink,
     "SpaceToDepth": _when(lambda n: n.attribute("mode", "DCR") != "DCR", "TVM knows DCR only"),
-    "TopK": lambda n: "" if n.dtype() in _SORTED else f"TVM does not sort {n.dtype().label}",
+    "TopK": lambda n: "" if n.dtype() in _SORTED else f"TVM does not sort {n.dtype()}",
 }

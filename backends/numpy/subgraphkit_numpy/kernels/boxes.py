@@ -10,7 +10,7 @@ import numpy as np
 
 from subgraphkit_numpy.kernels.registry import Array, Made, kernel
 from subgraphkit_numpy.kernels.site import Site
-from subgraphkit_numpy.kernels.wrapping import PART
+from subgraphkit_numpy.kernels.wrapping import PART, pad_values
 
 
 @kernel("NonMaxSuppression")
@@ -21,13 +21,8 @@ def suppress(site: Site) -> Made:
     """
     is_centred = site.attribute("center_point_box", 0)
 
-    def compute(
-        boxes: Array,
-        scores: Array,
-        most: Array | None = None,
-        overlap: Array | None = None,
-        least: Array | None = None,
-    ) -> Array:
+    def compute(boxes: Array, scores: Array, *limits: Array | None) -> Array:
+        most, overlap, least = pad_values(limits, 3)
         limit, threshold = int(_number(most, 0)), _number(overlap, 0.0)
         worth = _number(least, None)
         found: list[tuple[int, int, int]] = []

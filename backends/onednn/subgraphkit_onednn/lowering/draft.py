@@ -178,7 +178,7 @@ class GraphDraft:
             raise RefusedError("dtype", f"value {name!r} is no tensor of a known type")
         if type_.dtype not in dtypes:
             usable = ", ".join(sorted(dtype.label for dtype in dtypes))
-            text = f"value {name!r} is {type_.dtype.label}; oneDNN takes {usable} here"
+            text = f"value {name!r} is {type_.dtype}; oneDNN takes {usable} here"
             raise RefusedError("dtype", text)
         return dims_of(name, type_), type_.dtype
 

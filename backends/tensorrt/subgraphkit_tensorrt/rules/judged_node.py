@@ -90,7 +90,7 @@ class JudgedNode:
         if dtype in allowed:
             return None
         expected = ", ".join(one.label for one in allowed)
-        return Refusal("dtype", f"{self.name} makes {dtype.label}, TensorRT makes {expected}")
+        return Refusal("dtype", f"{self.name} makes {dtype}, TensorRT makes {expected}")
 
     def static(self, place: int) -> Refusal | None:
         """Hold an input to a shape that is known."""

@@ -96,7 +96,7 @@ class Rules:
             dtype = node.graph.dtype(value)
             if dtype not in allowed:
                 expected = ", ".join(one.label for one in allowed)
-                text = f"{node.op_type} of {dtype.label}, TensorRT takes {expected}"
+                text = f"{node.op_type} of {dtype}, TensorRT takes {expected}"
                 return Refusal("dtype", text)
         return None
 
