@@ -223,7 +223,7 @@ class Skeletons:
             elif value in values and values[value].ndim == 1:
                 _state_open(target, value, values[value], types[value])
                 has_open_values = True
-            elif value in self._inputs:
+            elif value in self._inputs and value not in lists:
                 target.input.append(self._inputs[value])
             elif not self._state_constant(target, value) and (value in types or value in lists):
                 target.input.append(write_value_info(value, lists.get(value) or types[value]))

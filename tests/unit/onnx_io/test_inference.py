@@ -92,9 +92,9 @@ def test_sizes_that_are_computed_are_known_to_all_that_follows():
     assert found.values["w"].tolist() == [4, 6]
 
 
-@pytest.mark.parametrize("lists", ["a", "b, u"])
+@pytest.mark.parametrize("lists", ["a", "b, u", "b, s"])
 def test_a_slice_along_axes_of_which_nothing_is_known_has_no_sizes(lists):
-    text = "g (float[4, N] x) => (y) <int64[1] b = {0}, int64[1] e = {2}> "
+    text = "g (float[4, N] x, int64[] s) => (y) <int64[1] b = {0}, int64[1] e = {2}> "
     nodes = f"{{ u = com.acme.Foo(b) a = Neg(u) y = Slice(x, b, e, {lists}) }}"
     bound = sk.bind(sk.load(parsed(text + nodes, imports='"com.acme": 1')), backend="none")
     assert str(bound.types["y"]) == "float32[?,?]"
