@@ -116,7 +116,7 @@ def _doubles(node: Node) -> Refusal | None:
 
 def _operator(node: Node) -> Refusal | None:
     """Refuse what OpenVINO is known to compute otherwise than ONNX says."""
-    if node.op_type in _LOSES_INFINITY and node.dtype(0) not in _FLOATS:
+    if node.op_type in {"ReduceMax", "ReduceMin"} and node.dtype(0) not in _FLOATS:
         if is_fixed(node) or node.dtype(0) not in {DataType.INT64, DataType.UINT64}:
             return None
         return Refusal("shape", "may be of nothing, which OpenVINO begins at an end of 32 bits")
@@ -134,15 +134,27 @@ def _operator(node: Node) -> Refusal | None:
 
 
 def _attention(node: Node) -> str:
-    if len(list(filter(None, node.inputs))) > len(_QUERY_KEY_VALUE) or len(node.outputs) > 1:
+    if len(list(filter(None, node.inputs))) > len("QKV") or len(node.outputs) > 1:
         return "masks, caches and scores, which OpenVINO combines otherwise"
     heads = [(node.shape(place) or (None,) * 4)[1:-2] for place in range(2)]
     if not all(isinstance(n, int) for found in heads for n in found):
         return "a count of heads known only at a run, at which OpenVINO fails"
     if _is_one_by_one(node):
         return "stored factors one by one, at which OpenVINO fails"
-    other = sorted(set(node.attributes) - _PLAIN_ATTENTION)
+    other = sorted(set(node.attributes) - _READ)
     return f"attribute {other[0]}, which OpenVINO does not read" if other else ""
+
+
+def _foreign(node: Node) -> str:
+    """Look at an operator of ONNX Runtime's that has more attributes than OpenVINO reads."""
+    if node.op_type == "Attention" and not any(node.inputs[2:3]):
+        return "no bias, without which OpenVINO ends the process"
+    if node.op_type == "MultiHeadAttention":
+        counts = [(node.shape(place) or (None, place))[1] for place in range(2)]
+        is_cut = node.attribute("unidirectional", 0) and counts[0] != counts[1]
+        return "a mask of later keys, of which there are other numbers" if is_cut else ""
+    name = next(filter(node.attributes.get, _UNREAD), "")
+    return f"attribute {name}, which OpenVINO does not read" if name else ""
 
 
 def _is_one_by_one(node: Node) -> bool:
@@ -154,10 +166,9 @@ def _is_one_by_one(node: Node) -> bool:
 def _group_normalization(node: Node) -> str:
     if node.shape(1) == (1,):
         return "a single channel, which OpenVINO fails to compile"
-    for reader in node.consumers():
-        if reader.op_type in {"Div", "Sub"} and not any(map(reader.is_constant, range(2))):
-            return f"{reader.op_type} by what is known when running, at which OpenVINO crashes"
-    return ""
+    made = {one.op_type for one in node.consumers() if not any(map(one.is_constant, range(2)))}
+    told = "Div or Sub by what is known when running, at which OpenVINO crashes"
+    return told if made & {"Div", "Sub"} else ""
 
 
 def _fused_gemm(node: Node) -> str:
@@ -188,7 +199,7 @@ def _quantize(node: Node) -> str:
     scale, axis, shape = node.constant(1), node.attribute("axis", 1), node.shape(0)
     if node.dtype(0) in _HALVES:
         return "quotients of few bits, which OpenVINO does not round to them"
-    if len(node.inputs) > _ZERO and node.inputs[_ZERO] and not node.is_constant(_ZERO):
+    if any(node.inputs[2:3]) and not node.is_constant(2):
         return "a zero point known when running, behind which OpenVINO rounds"
     if scale is not None and scale.size > 1:
         if not shape or len(shape) == 1 or axis not in {0, 1}:
@@ -245,7 +256,7 @@ def _cast(node: Node) -> str:
 def _clip(node: Node) -> str:
     if is_one_stored(node):
         return "one stored element, to which a bound that is fed gives another shape"
-    is_bounded = node.opset >= _BOUNDS_AS_INPUTS or node.attributes.keys() >= {"min", "max"}
+    is_bounded = node.opset >= _NEWER or node.attributes.keys() >= {"min", "max"}
     return "" if is_bounded else "no bound on one side, where OpenVINO lets infinity pass"
 
 
@@ -314,27 +325,21 @@ def _is_read(node: Node, value: str) -> bool:
     return node.graph.is_output(value) or any(value in (*n.inputs, *n.captures) for n in readers)
 
 
-_LOSES_INFINITY: Final = frozenset({"ReduceMax", "ReduceMin"})
-_FLOATS: Final = frozenset(
-    {DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE, DataType.UNDEFINED}
-)
 _HALVES: Final = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
-_QUERY_KEY_VALUE: Final = ("Q", "K", "V")
-_PLAIN_ATTENTION: Final = frozenset(
-    {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
-)
+_FLOATS: Final = _HALVES | {DataType.FLOAT, DataType.DOUBLE, DataType.UNDEFINED}
+_READ: Final = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
 _LARGEST_SCALE: Final = float(np.finfo(np.float32).max) / (1 << 16)
 _AXES: Final = 3
-_BOUNDS_AS_INPUTS: Final = 11
-_WRAPPING: Final = 11
-"""The operator set from which on OpenVINO counts indices below 0 from the end, as others do."""
-_ZERO: Final = 2
+_NEWER: Final = 11
+"""The operator set from which on bounds are inputs, and OpenVINO counts indices below 0."""
 _INT32: Final = (1 << 31) - 1
 
 
 _CHOSEN: Final = "a condition that chooses itself, which OpenVINO does not compile"
 _OF_ONE: Final = "a mask of a single number, which OpenVINO does not compile"
 _OF_ROWS: Final = "rows of one element each, which OpenVINO leaves unwritten"
+_FOREIGN: Final = ("Attention", "FusedMatMul", "MultiHeadAttention")
+_UNREAD: Final = ("do_rotary", "scale", "transBatchA", "transBatchB")
 _LOST: Final = "stored regions of a stored picture, whose shape OpenVINO loses"
 _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **USES,
@@ -352,7 +357,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "MaxRoiPool": lambda n: _LOST if all(map(n.is_constant, (0, 1))) else USES["MaxRoiPool"](n),
     "Mod": lambda node: _mod(node) or USES["Mod"](node),
     "NonZero": _non_zero,
-    "OneHot": lambda node: "" if node.opset >= _WRAPPING else "indices that may be below 0",
+    "OneHot": lambda node: "" if node.opset >= _NEWER else "indices that may be below 0",
     "PRelu": _p_relu,
     "QuantizeLinear": _quantize,
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
@@ -365,8 +370,13 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "TopK": _top_k,
     "Unique": _unique,
     "Where": lambda n: _CHOSEN if n.inputs[0] in n.inputs[1:] else "",
-    "com.microsoft::Attention": lambda n: "a scale, never read" * ("scale" in n.attributes),
-    "com.microsoft::MultiHeadAttention": lambda n: "later keys" * n.attribute("unidirectional", 0),
+    **{
+        f"com.microsoft::{op}": _foreign
+        for op in ("Attention", "FusedMatMul", "MultiHeadAttention")
+    },
+    "com.microsoft::DequantizeLinear": USES["DequantizeLinear"],
+    "com.microsoft::FusedConv": USES["Conv"],
     "com.microsoft::FusedGemm": lambda node: _fused_gemm(node) or USES["Gemm"](node),
+    "com.microsoft::QuantizeLinear": _quantize,
 }
 """By operator, a function that says what a node asks for that OpenVINO computes otherwise."""

@@ -65,8 +65,10 @@ def _turned_halves(node: Node) -> str:
 def _conv(node: Node) -> str:
     """Refuse filters of open size; of one channel, unlike dilations, and steps to one column."""
     place = 3 if node.op_type == "QLinearConv" else 1
-    if not is_fixed(node, place):
-        return "filters of an open size, at which OpenVINO fails to run"
+    maker = node.producer(place)
+    made = maker is not None and maker.op_type == "DequantizeLinear" and maker
+    if not is_fixed(node, place) or (made and not all(map(made.is_constant, _steps(made, 0)))):
+        return "filters of an open size, or of steps that are fed, at which OpenVINO fails"
     filters, strides = node.shape(place) or (), tuple(node.attribute("strides", None) or ())
     is_other = node.attribute("group", 1) > 1 and node.dtype() is not DataType.BFLOAT16
     if filters[1:2] != (1,) or is_other:
@@ -217,9 +219,12 @@ def _dequantize(node: Node) -> str:
 
 def _fed_steps(node: Node, stored: int) -> str:
     """Refuse stored numbers whose scale or zero point is not: the second run is another."""
-    steps = [at for at in (stored + 1, stored + 2) if any(node.inputs[at : at + 1])]
-    is_fed = _is_stored(node, stored) and not all(map(node.is_constant, steps))
+    is_fed = _is_stored(node, stored) and not all(map(node.is_constant, _steps(node, stored)))
     return "stored numbers of a fed scale or zero point, which OpenVINO changes" if is_fed else ""
+
+
+def _steps(node: Node, of: int) -> list[int]:
+    return [at for at in (of + 1, of + 2) if any(node.inputs[at : at + 1])]
 
 
 def _lrn(node: Node) -> str:

@@ -63,7 +63,7 @@ def _addend(site: Site, mask: Array | None, bias: Array | None, q: Array, k: Arr
         deep = np.float32(site.attribute("mask_filter_value", _FILTER))
         total = np.where(seen, np.float32(0), deep)
     if site.attribute("unidirectional", 0):
-        later = np.arange(keys) > np.arange(keys - queries, keys)[:, None]
+        later = np.arange(keys) > np.arange(queries)[:, None] + max(keys - queries, 0)
         total = np.where(later, LOWEST, np.float32(0) if total is None else total)
     if bias is None:
         return total
