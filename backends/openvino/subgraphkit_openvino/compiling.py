@@ -76,11 +76,9 @@ def _make_guard(subgraph: Subgraph, options: Options, fallback: Fallback) -> Gua
 
 
 def compile_subgraph(
-    subgraph: Subgraph,
-    options: Options,
-    context: BindContext,
+    subgraph: Subgraph, options: Options, context: BindContext,
     imported: tuple[Any, tuple[Any, ...]] | None = None,
-) -> OpenVINOOperator:
+) -> OpenVINOOperator:  # fmt: skip
     """Compile a region for a device.
 
     ``context``: The threads to compute with, and the fallback for numbers that OpenVINO would get
@@ -106,13 +104,9 @@ def _model_of(subgraph: Subgraph, *, is_numbered: bool = False) -> tuple[Any, tu
 
 
 def _engine_of(
-    subgraph: Subgraph,
-    options: Options,
-    context: BindContext,
-    imported: tuple[Any, tuple[Any, ...]] | None = None,
-    *,
-    counts: bool = False,
-) -> tuple[Any, tuple[Any, ...]]:
+    subgraph: Subgraph, options: Options, context: BindContext,
+    imported: tuple[Any, tuple[Any, ...]] | None = None, *, counts: bool = False,
+) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
     """Return a compiled model and what it refers to.
 
     ``context``: The threads to compute with.
@@ -136,11 +130,9 @@ def _anew(subgraph: Subgraph, options: Options, context: BindContext) -> tuple[A
 
 
 def _with_clock(
-    subgraph: Subgraph,
-    options: Options,
-    context: BindContext,
+    subgraph: Subgraph, options: Options, context: BindContext,
     record: Callable[[InnerTime], object],
-) -> CountedOperator:
+) -> CountedOperator:  # fmt: skip
     """Compile a region anew for an operator that records the times of its layers."""
     numbered = _model_of(subgraph, is_numbered=True)  # names of layers lead back to nodes
     engine = _engine_of(subgraph, options, context, numbered, counts=True)

@@ -363,6 +363,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
     **dict.fromkeys(("Resize", "Upsample"), resize_problem),
     "Reshape": lambda node: _fed_axes(node) or USES["Reshape"](node),
+    "SimplifiedLayerNormalization": lambda n: "no epsilon" * ("epsilon" not in n.attributes),
     "Slice": lambda node: _slice(node) or USES["Slice"](node),
     "SpaceToDepth": lambda n: "mode CRD, never read" if n.attribute("mode", "") == "CRD" else "",
     "Split": _split,
@@ -370,10 +371,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "TopK": _top_k,
     "Unique": _unique,
     "Where": lambda n: _CHOSEN if n.inputs[0] in n.inputs[1:] else "",
-    **{
-        f"com.microsoft::{op}": _foreign
-        for op in ("Attention", "FusedMatMul", "MultiHeadAttention")
-    },
+    **{f"com.microsoft::{op}": _foreign for op in _FOREIGN},
     "com.microsoft::DequantizeLinear": USES["DequantizeLinear"],
     "com.microsoft::FusedConv": USES["Conv"],
     "com.microsoft::FusedGemm": lambda node: _fused_gemm(node) or USES["Gemm"](node),

@@ -167,7 +167,7 @@ def test_products_with_one_stored_element_are_computed_in_one_thread():
     ("2,2", 'FusedGemm<activation="LeakyRelu">(x, x, x)', "openvino"),
     ("2,2", 'FusedGemm<activation="Tanh">(x, x, x)', "numpy"),
     ("1,2,2", "MultiHeadAttention<num_heads=1>(x, x, x)", "openvino"),
-    ("1,2,2", "MultiHeadAttention<num_heads=1, unidirectional=1>(x, x, x)", "numpy"),
+    ("1,2,2", "MultiHeadAttention<num_heads=1, unidirectional=1>(x, x, x)", "openvino"),
     ("1,2,2", "Attention<num_heads=1, scale=3.0>(x, w)", "numpy"),
 ])  # fmt: skip
 def test_operators_of_onnx_runtime_are_taken_as_far_as_openvino_reads_them(shape, line, home):
