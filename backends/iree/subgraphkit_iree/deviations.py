@@ -22,7 +22,10 @@ LOSES_NAN: Final = frozenset({"Clip", "Max", "Min", "Sign"})
 def deviation(node: sk.Node) -> str:
     """Return why IREE must not get a node that it takes; an empty text if it may."""
     rule = _RULES.get(node.op_type)
-    return (rule(node) if rule else _ALWAYS.get(node.op_type, "")) or _open_repeats(node)
+    problem = rule(node) if rule else _ALWAYS.get(node.op_type, "")
+    made = (node.dtype(at).label for at, it in enumerate(node.inputs) if it and node.producer(at))
+    unrounded = "bfloat16 of another operator, which IREE may leave unrounded"
+    return problem or _open_repeats(node) or (unrounded if "bfloat16" in made else "")
 
 
 _REPEATING: Final = frozenset(

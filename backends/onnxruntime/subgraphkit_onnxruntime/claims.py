@@ -128,9 +128,8 @@ class Claims(SubgraphSelector):
         if changed := newer_form(node, newest_opset()):
             text = f"ONNX Runtime knows operator sets up to {newest_opset()}, {changed} is newer"
             return _Verdict(Refusal("opset", text))
-        wrong = deviation(node)
-        if is_fed_sum(node) and not self._settings.is_on_processors:  # nobody looks there
-            wrong = BEYOND_DOUBLES
+        unseen = is_fed_sum(node) and not self._settings.is_on_processors
+        wrong = BEYOND_DOUBLES if unseen else deviation(node)
         if wrong:
             return _Verdict(Refusal("deviates", f"ONNX Runtime's {node.op_type}: {wrong}"))
         if self._opens_whole():
@@ -185,15 +184,12 @@ class Claims(SubgraphSelector):
 
 def _is_small(constant: Initializer) -> bool:
     """Say whether a constant is axes, scales and the like, and so part of the question."""
-    nbytes = constant.type.nbytes
-    return nbytes is not None and nbytes <= _SMALL
+    return constant.type.nbytes in range(_SMALL + 1)
 
 
 def is_known(type_: ValueType | None) -> bool:
     """Say whether an element type is known, so that it can be given to ONNX Runtime."""
-    if isinstance(type_, TensorType):
-        return type_.dtype is not DataType.UNDEFINED
-    return type_ is not None
+    return type_ is not None and getattr(type_, "dtype", None) is not DataType.UNDEFINED
 
 
 def _without_sizes(type_: ValueType | None) -> ValueType | None:
