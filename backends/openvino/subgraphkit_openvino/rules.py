@@ -157,6 +157,11 @@ def _foreign(node: Node) -> str:
     return f"attribute {name}, which OpenVINO does not read" if name else ""
 
 
+def _idle_epsilon(node: Node) -> str:
+    is_lost = node.dtype(0) is DataType.FLOAT16 and not np.float16(node.attribute("epsilon", 0.0))
+    return "an epsilon of which 16 bits leave nothing, so that rows of 0 are NaN" if is_lost else ""
+
+
 def _is_one_by_one(node: Node) -> bool:
     places = range(len(node.inputs))
     sizes = {size for place in places for size in node.shape(place) or (None,)}
@@ -372,6 +377,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Unique": _unique,
     "Where": lambda n: _CHOSEN if n.inputs[0] in n.inputs[1:] else "",
     **{f"com.microsoft::{op}": _foreign for op in _FOREIGN},
+    "com.microsoft::SkipSimplifiedLayerNormalization": _idle_epsilon,
     "com.microsoft::DequantizeLinear": USES["DequantizeLinear"],
     "com.microsoft::FusedConv": USES["Conv"],
     "com.microsoft::FusedGemm": lambda node: _fused_gemm(node) or USES["Gemm"](node),
