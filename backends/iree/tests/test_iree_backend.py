@@ -17,13 +17,13 @@ from subgraphkit.testing.execution import carry_out
 from subgraphkit.testing.levels import cases_of_level
 from subgraphkit_iree import IreeBackend, claims
 from subgraphkit_iree.compiler import Compiler, CompilerEndedError, the_compiler
+from tests.models import parsed
 from tests.scripts import run_child
 
 found = IreeBackend.probe()
 pytestmark = pytest.mark.skipif(not found.available, reason="; ".join(found.problems))
 
 TEXT = """
-<ir_version: 10, opset_import: ["": 21]>
 layers (float[N, 8] x, int32[N] add) => (float[N, 64] y, int32[N] z)
 {
     p = MatMul(x, w)
@@ -37,10 +37,7 @@ BIAS = np.linspace(0, 1, 64, dtype=np.float32)
 
 
 def model(weights=WEIGHTS):
-    made = onnx.parser.parse_model(TEXT)
-    for name, values in {"w": weights, "b": BIAS}.items():
-        made.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
-    return made
+    return parsed(TEXT, 21, w=weights, b=BIAS)
 
 
 def feeds(rows):
@@ -87,15 +84,12 @@ def test_an_engine_is_restored_without_the_compiler_and_serves_other_weights(tmp
 
 def test_what_the_compiler_or_a_table_refuses_has_a_reason():
     text = """
-    <ir_version: 10, opset_import: ["": 21]>
     g (float[4, 4] x, bool[4] c, string[4] s, bfloat16[4] b)
       => (float[N, 4] y, string[4] t, float[4] d, bfloat16[4] m)
     { y = Compress<axis = 0>(x, c) t = Identity(s) d, e = Dropout(x)
       m = MeanVarianceNormalization<axes = [0]>(b) }
     """
-    bound = sk.bind(
-        sk.load(onnx.parser.parse_model(text.replace("d, e = Dropout(x)", "d = Det(x)")))
-    )
+    bound = sk.bind(sk.load(parsed(text.replace("d, e = Dropout(x)", "d = Det(x)"), 21)))
     refusals = sk.partition(bound, ["iree", "numpy"]).refusals
     reasons = {node: said[0].refusal for node, said in refusals.items()}
     assert reasons[0].code == "op_unsupported"
@@ -106,7 +100,6 @@ def test_what_the_compiler_or_a_table_refuses_has_a_reason():
 
 def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
     text = """
-    <ir_version: 10, opset_import: ["": 21]>
     g (int32[4] x, uint8[4] u, float[1,1,4,4] p, int64[1] axes, float16[4] h, float[3,N,5] r,
        float[2,16,1] g, float[W] w, uint8[1,1,4] c, uint8[2,1,1] d, float e, uint8 j, int32[2] m,
        float[P,Q] aa, float[R,2,S,3] ab)
@@ -128,7 +121,7 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
         ac = Reshape(ab, ad)
     }
     """
-    bound = sk.bind(sk.load(onnx.parser.parse_model(text)))
+    bound = sk.bind(sk.load(parsed(text, 21)))
     refusals = sk.partition(bound, ["iree", "numpy"]).refusals
     said = [refusals[node][0].refusal.text for node in sorted(refusals)]
     words = [
@@ -141,7 +134,6 @@ def test_uses_that_iree_computes_otherwise_are_refused_with_the_reason():
 
 def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region():
     text = """
-    <ir_version: 10, opset_import: ["": 21]>
     g (float[N,4,8] x, int64[2] s) => (float[A,B] y, float[C,D] z, float[E,F] w)
     <int64[1] place = {0}, int64[1] rest = {-1}>
     {
@@ -157,7 +149,7 @@ def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region():
     }
     """
     x = np.arange(96, dtype=np.float32).reshape(3, 4, 8)
-    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+    with sk.InferenceSession(parsed(text, 21), ["iree", "numpy"]) as session:
         parts = [(one.backend, one.members) for one in session.partitioning.subgraphs]
         took = {node.outputs[0]: backend for backend, nodes in parts for node in nodes}
         assert [took[name] for name in "yzw"] == ["iree", "numpy", "numpy"]
@@ -188,14 +180,13 @@ def test_shapes_are_taken_if_they_follow_from_shapes_within_the_region():
 )
 def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(node, read):
     text = f"""
-    <ir_version: 10, opset_import: ["": 21]>
     g (float[4, N] x, int64[4] i, float[2] f) => (float[A, B] y)
     <int64[4] wide = {{1, 1, 1, 1}}, float[2] scales = {{0.6, 1.0}}, float[0] none = {{}},
      int64[0,0] nowhere = {{}}, float[0,0] nothing = {{}}>
     {{ y = {node} }}
     """
     # with a limit, the core keeps nodes of fed sizes away itself
-    bound = sk.bind(sk.load(onnx.parser.parse_model(text)), limits="max_value_bytes=0")
+    bound = sk.bind(sk.load(parsed(text, 21)), limits="max_value_bytes=0")
     refused = sk.partition(bound, ["iree", "numpy"]).refusals[0][0].refusal
     assert refused.code == "deviation"
     assert read in refused.text
@@ -203,11 +194,10 @@ def test_what_iree_would_read_or_write_out_of_bounds_is_left_to_others(node, rea
 
 def test_open_sizes_that_meet_others_are_left_to_others():
     text = """
-    <ir_version: 10, opset_import: ["": 21]>
     g (float[S,2] a, float[T,2] b, float[S,1] c) => (float[U,2] y, float[S,2] z)
     { y = Add(a, b) z = Mul(a, c) }
     """
-    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+    with sk.InferenceSession(parsed(text, 21), ["iree", "numpy"]) as session:
         took = {one.backend: len(one.members) for one in session.partitioning.subgraphs}
         assert took == {"iree": 1, "numpy": 1}
         a, b = np.ones((1, 2), np.float32), np.ones((3, 2), np.float32)
@@ -216,7 +206,6 @@ def test_open_sizes_that_meet_others_are_left_to_others():
 
 def test_shifts_are_taken_if_they_are_known_to_be_within_the_width():
     text = """
-    <ir_version: 10, opset_import: ["": 21]>
     g (uint8[2] x) => (uint8[2] y, uint8[2] z, uint8[2] w)
     <uint8[2] near = {1, 7}, uint8[2] far = {1, 8}>
     {
@@ -226,7 +215,7 @@ def test_shifts_are_taken_if_they_are_known_to_be_within_the_width():
     }
     """
     fed = {"x": np.array([3, 5], np.uint8)}
-    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+    with sk.InferenceSession(parsed(text, 21), ["iree", "numpy"]) as session:
         took = {one.backend: len(one.members) for one in session.partitioning.subgraphs}
         assert took == {"iree": 1, "numpy": 2}
         found = [one.tolist() for one in session.run(None, fed)]
@@ -235,7 +224,6 @@ def test_shifts_are_taken_if_they_are_known_to_be_within_the_width():
 
 def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so():
     text = """
-    <ir_version: 10, opset_import: ["": 21]>
     g (uint8[3, 17] x, uint8[17, 4] w, int8[17, 4] v, uint8 z)
         => (int32[3, 4] a, int32[3, 4] b, int32[3, 4] c)
     { a = MatMulInteger(x, w) b = MatMulInteger(x, w, z) c = MatMulInteger(x, v) }
@@ -243,7 +231,7 @@ def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so():
     numbers = np.arange(119).astype(np.uint8) * 2 + 17
     x, w = numbers[:51].reshape(3, 17), numbers[51:].reshape(17, 4)
     fed = {"x": x, "w": w, "v": w.view(np.int8), "z": np.array(3, np.uint8)}
-    with sk.InferenceSession(onnx.parser.parse_model(text), ["iree", "numpy"]) as session:
+    with sk.InferenceSession(parsed(text, 21), ["iree", "numpy"]) as session:
         took = {one.backend: len(one.members) for one in session.partitioning.subgraphs}
         assert took == {"iree": 2, "numpy": 1}
         wide = {name: array.astype(np.int32) for name, array in fed.items()}
@@ -278,9 +266,8 @@ def test_a_compiler_that_was_killed_is_an_error_once():
 
 def test_a_device_that_is_not_here_is_named_with_a_remedy_and_can_be_planned_for():
     bound = sk.bind(sk.load(model()))
-    with pytest.raises(BackendUnavailableError, match="hip") as raised:
+    with pytest.raises(BackendUnavailableError, match=r"(?s)SGK104.*hip") as raised:
         sk.partition(bound, ["iree:device=hip"])
-    assert raised.value.code == "SGK104"
     assert "ROCm" in str(raised.value)
     dry = sk.partition(bound, ["iree:device=hip", "numpy"], dry_run=True)
     assert dry.evidence["iree"] == "asked"

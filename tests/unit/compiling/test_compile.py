@@ -72,9 +72,8 @@ def test_nodes_given_back_go_to_the_next_backend_and_nothing_else_moves():
 
 def test_a_failure_is_raised_with_subgraph_nodes_and_cause():
     partitioning = sk.partition(bound(CHAIN, N=2), [claiming(ALL, "bad", make=failing)])
-    with pytest.raises(CompileError, match="no kernel for 3 nodes") as failure:
+    with pytest.raises(CompileError, match=r"(?s)SGK130.*no kernel for 3 nodes") as failure:
         sk.compile_subgraphs(partitioning)
-    assert failure.value.code == "SGK130"
     assert (failure.value.backend, failure.value.subgraph) == ("bad", "bad_0")
     assert isinstance(failure.value.__cause__, RuntimeError)
 

@@ -134,9 +134,8 @@ def test_the_environment_is_read_at_every_bind(monkeypatch):
 ])  # fmt: skip
 def test_a_value_of_the_wrong_kind_names_the_variable(variable, text, problem, monkeypatch):
     monkeypatch.setenv(f"SUBGRAPH_{variable}", text)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match="SGK108") as caught:
         resolve()
-    assert caught.value.code == "SGK108"
     place = f"environment variable SUBGRAPH_{variable}={text!r} "
     assert caught.value.message.startswith(place + problem)
 

@@ -52,9 +52,8 @@ def test_a_text_is_read_by_the_grammar(text, shown):
     ("a,a:k=v,a:k=v", "backend 'a' is named twice with the same options"),
 ])  # fmt: skip
 def test_a_text_that_cannot_be_read_is_answered_with_the_place(text, problem):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError, match="SGK107") as caught:
         parse_selection(text, "the test")
-    assert caught.value.code == "SGK107"
     assert caught.value.message.startswith("cannot read the test: ")
     assert problem in caught.value.message
 

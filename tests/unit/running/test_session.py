@@ -230,9 +230,8 @@ Failing = failing(ZeroDivisionError, "a kernel divided by zero")
 
 def test_a_failure_while_running_names_the_subgraph():
     s = session(CHAIN, claiming(["Relu"], "good"), claiming(["Neg"], "bad", make=Failing))
-    with pytest.raises(ExecutionError, match="a kernel divided by zero") as failure:
+    with pytest.raises(ExecutionError, match=r"(?s)SGK131.*a kernel divided by zero") as failure:
         s.run(None, {"x": ones(1, 4)})
-    assert failure.value.code == "SGK131"
     assert (failure.value.backend, failure.value.subgraph) == ("bad", "bad_1")
     assert isinstance(failure.value.__cause__, ZeroDivisionError)
 
@@ -279,9 +278,8 @@ def returning(*results):
 ])  # fmt: skip
 def test_a_wrong_result_is_caught_at_the_boundary(results, told):
     s = session(DIAMOND, claiming(ALL, "bad", make=returning(*results)))
-    with pytest.raises(ExecutionError) as failure:
+    with pytest.raises(ExecutionError, match="SGK132") as failure:
         s.run(None, {"x": ones(2, 3)})
-    assert failure.value.code == "SGK132"
     assert told in str(failure.value)
 
 

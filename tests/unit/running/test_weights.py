@@ -60,9 +60,8 @@ def test_only_the_subgraphs_that_use_a_weight_are_touched():
 ])  # fmt: skip
 def test_weights_that_do_not_fit_are_refused(changed, told):
     session = sk.InferenceSession(parsed(LINEAR), [claiming(BOTH)])
-    with pytest.raises(WeightUpdateError) as refusal:
+    with pytest.raises(WeightUpdateError, match="SGK133") as refusal:
         session.update_weights(changed)
-    assert refusal.value.code == "SGK133"
     assert told in str(refusal.value)
     assert value(session) == [19, 32]
 
