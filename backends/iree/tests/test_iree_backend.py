@@ -240,9 +240,9 @@ def test_bytes_without_a_sign_are_multiplied_by_whoever_reads_them_so():
 
 
 def test_a_compiler_at_work_is_stopped_when_time_is_up():
-    text = '<ir_version: 10, opset_import: ["": 21]> g (float[9, 9] x) => (float[9, 9] y) {'
-    steps = [f"v{i + 1} = MatMul(v{i}, x)" for i in range(3000)]
-    proto = onnx.parser.parse_model(text + " v0 = Sin(x) " + " ".join(steps) + " y = Cos(v3000) }")
+    steps = " ".join(f"v{i + 1} = MatMul(v{i}, x)" for i in range(3000))
+    text = f"g (float[9, 9] x) => (float[9, 9] y) {{ v0 = Sin(x) {steps} y = Cos(v3000) }}"
+    proto = parsed(text, 21)
     with pytest.raises(CompileTimeoutError):
         sk.InferenceSession(proto, "iree", timeout_s=2.0)
     end = time.monotonic() + 30

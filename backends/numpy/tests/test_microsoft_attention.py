@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import parser
 
 from backends.numpy.tests.microsoft_support import DOMAIN, Numbers, agrees
-from backends.numpy.tests.models import node_model
+from backends.numpy.tests.models import node_model, parsed
 from backends.numpy.tests.numpy_road import compile_model
 from subgraphkit.backend import Unsupported
 
@@ -156,14 +155,14 @@ def test_packed_forms_are_what_they_pack():
 
 
 def test_keys_that_are_handed_on_are_not_written_over():
-    model = parser.parse_model("""
-    <ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+    text = """
     g (float[1, 3, 4] q, float[1, 3, 4] x)
         => (float[1, 3, 4] y, float[1, 2, 3, 2] kept, float[1, 3, 4] z) {
       k = Relu(x)
       y, kept, kept_v = com.microsoft.MultiHeadAttention<num_heads = 2>(q, k, k)
       z = Exp(k)
-    }""")
+    }"""
+    model = parsed(text, 21, '"com.microsoft" : 1')
     numbers = Numbers()
     feeds = {"q": numbers.floats(1, 3, 4), "x": numbers.floats(1, 3, 4)}
     _, kept, z = compile_model(model).run(feeds)

@@ -12,6 +12,7 @@ import pytest
 from onnxruntime import quantization
 
 from backends.numpy.tests.comparing import compare
+from backends.numpy.tests.models import parsed
 from backends.numpy.tests.transformer_models import HEADS, HIDDEN, WORDS, encoder
 from subgraphkit import InferenceSession
 from subgraphkit.errors import UnclaimedNodesError
@@ -187,12 +188,10 @@ def test_a_dynamically_quantised_lstm_agrees(direction, kind, tmp_path):
     ways, rng = 1 + (direction == "bidirectional"), np.random.default_rng(0)
     shapes = [(ways, 96, 16), (ways, 96, 24), (ways, 192), (ways, 3, 24), (ways, 3, 24), (ways, 72)]
     weights = [(rng.standard_normal(shape) * 0.3).astype(np.float32) for shape in shapes]
-    model = onnx.parser.parse_model(f"""
-    <ir_version: 10, opset_import: ["": 21]> g (float[S,3,16] x) => (float[S,{ways},3,24] y,
+    text = f"""g (float[S,3,16] x) => (float[S,{ways},3,24] y,
     float[{ways},3,24] h, float[{ways},3,24] c) {{ y, h, c = LSTM<hidden_size=24,
-    direction="{direction}">(x, w0, w1, w2, , w3, w4, w5) }}""")
-    made = [onnx.numpy_helper.from_array(one, f"w{place}") for place, one in enumerate(weights)]
-    model.graph.initializer.extend(made)
+    direction="{direction}">(x, w0, w1, w2, , w3, w4, w5) }}"""
+    model = parsed(text, 21, **{f"w{place}": one for place, one in enumerate(weights)})
     onnx.save(model, tmp_path / "given.onnx")
     quantized = str(tmp_path / "quantized.onnx")
     channels = {"per_channel": direction != "forward"}

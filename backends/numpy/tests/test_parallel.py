@@ -7,7 +7,6 @@ import time
 from contextvars import copy_context
 
 import numpy as np
-import onnx
 import pytest
 import threadpoolctl
 from hypothesis import given
@@ -155,11 +154,9 @@ def test_blas_is_alone_during_a_large_product_of_any_fractions(element, monkeypa
     entered: list[object] = []
     enter = BlasAlone.__enter__
     monkeypatch.setattr(BlasAlone, "__enter__", lambda self: (entered.append(self), enter(self)))
-    model = onnx.parser.parse_model(
-        f"""<ir_version: 10, opset_import: ["": 22]>
-        product ({element}[128, 256] a, {element}[256, 512] b) => ({element}[128, 512] y)
+    text = f"""product ({element}[128, 256] a, {element}[256, 512] b) => ({element}[128, 512] y)
         {{ y = MatMul(a, b) }}"""
-    )
+    model = parsed(text, 22)
     dtype = DataType[element.upper()].numpy
     feeds = {"a": np.ones((128, 256), dtype), "b": np.ones((256, 512), dtype)}
     with sk.InferenceSession(model, "numpy", threads=1) as session:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +18,7 @@ from backends.numpy.tests.comparing import (
     onnxruntime_from,
     run_onnxruntime,
 )
-from backends.numpy.tests.models import node_model
+from backends.numpy.tests.models import node_model, parsed
 from backends.numpy.tests.numpy_road import compile_model
 
 
@@ -96,10 +95,7 @@ def test_averages_that_count_padding_agree_with_onnxruntime(attributes):
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool"])
 def test_windows_that_begin_in_the_padding_at_the_end_are_left_out(op_type, opset):
     text = f"y = {op_type} <kernel_shape = [1], strides = [3], ceil_mode = 1> (x)"
-    model = onnx.parser.parse_model(
-        f'<ir_version: 7, opset_import: ["": {opset}]> g (float[1,1,3] x) => (float[A,B,C] y) '
-        f"{{ {text} }}"
-    )
+    model = parsed(f"g (float[1,1,3] x) => (float[A,B,C] y) {{ {text} }}", opset)
     with sk.InferenceSession(model, backend="numpy") as opened:
         assert opened.get_outputs()[0].shape == [1, 1, 1]
         assert opened.run(None, {"x": np.ones((1, 1, 3), F32)})[0].tolist() == [[[1]]]
@@ -221,10 +217,8 @@ def test_nothing_is_spread_over_the_zeros_that_windows_reach():
 def test_windows_larger_than_what_they_slide_over_are_counted_as_onnx_says(
     op_type, attributes, size, made, backend
 ):
-    model = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["" : 22]> g (float[1,1,2,{size}] x) => (y) {{ '
-        f"y = {op_type}<{attributes}>(x) }}"
-    )
+    text = f"g (float[1,1,2,{size}] x) => (y) {{ y = {op_type}<{attributes}>(x) }}"
+    model = parsed(text, 22)
     with sk.InferenceSession(model, backend, on_fallback="ok") as session:
         (y,) = session.run(None, {"x": np.ones((1, 1, 2, size), np.float32)})
     assert y.shape == (1, 1, 2, made)

@@ -130,7 +130,7 @@ def test_other_sizes_that_contradict_the_model_are_told():
         graph.reshape({}, {"a": (2, 5), "b": (3, 3)})
 
 
-HEADER = '<ir_version: 10, opset_import: ["": 17, "com.acme": 1]>'
+IMPORTS = 17, '"com.acme": 1'
 MODEL = """
 m (float[N, 4] x) => (float[N, K] y) <float[2, 5] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0}>
 {
@@ -172,7 +172,7 @@ def types():
 
 
 def bound(text=MODEL, **shapes):
-    return sk.bind(sk.load(onnx.parser.parse_model(HEADER + text)), shapes, backend="numpy")
+    return sk.bind(sk.load(parsed(text, *IMPORTS)), shapes, backend="numpy")
 
 
 def test_without_an_extension_all_behind_it_is_unknown():
@@ -277,7 +277,7 @@ class Halve(sk.SubgraphOperator):
 @pytest.mark.parametrize("isolate", ["none", "acme"])
 def test_it_runs_end_to_end_and_a_bundle_needs_no_extension(types, tmp_path, isolate):
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
-    proto = onnx.parser.parse_model(HEADER + MODEL)
+    proto = parsed(MODEL, *IMPORTS)
     with sk.InferenceSession(proto, [HalveBackend, "numpy"], isolate=isolate) as session:
         (y,) = session.run(None, {"x": x})
         session.export(tmp_path / "bundle")
@@ -293,7 +293,7 @@ def test_it_runs_end_to_end_and_a_bundle_needs_no_extension(types, tmp_path, iso
 def test_a_result_of_another_type_is_refused(types):
     types.answer = [TensorType(FLOATS, ("N", 1))]
     text = "m (float[N, 4] x) => (y) { y = com.acme.Halve <axis = 1> (x) }"
-    proto = onnx.parser.parse_model(HEADER + text)
+    proto = parsed(text, *IMPORTS)
     session = sk.InferenceSession(proto, [HalveBackend, "numpy"])
     with pytest.raises(sk.errors.ExecutionError, match="SGK132"):
         session.run(None, {"x": np.ones((2, 4), np.float32)})

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper, parser
+from onnx import helper
 
 import subgraphkit as sk
 from subgraphkit.backend import Edit
@@ -13,9 +13,9 @@ from subgraphkit.comparing import verify
 from subgraphkit.errors import BackendError
 from subgraphkit.ir import BoundGraph
 from tests.fakes import claiming
+from tests.models import parsed
 
-MODEL = parser.parse_model("""
-<ir_version: 10, opset_import: ["": 21]>
+MODEL = parsed("""
 silus (float[N, 4] x, bool late) => (float[N, 4] y, float[N, 4] z) <float[1] one = {1}> {
   s = Sigmoid (x)
   silu = Mul (x, s)

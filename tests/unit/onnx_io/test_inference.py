@@ -4,7 +4,7 @@ import textwrap
 
 import onnx
 import pytest
-from onnx import helper, parser
+from onnx import helper
 
 import subgraphkit as sk
 from subgraphkit.errors import InvalidModelError, UnsupportedModelError
@@ -190,13 +190,12 @@ def test_nodes_that_look_the_same_share_no_sizes_made_up():
     assert len(set(sizes)) == 4
 
 
-HEADER = '<ir_version: 10, opset_import: ["": 18, "local": 1]>'
 FUNCTION = '<domain: "local", opset_import: ["": 18, "local": 1]>'
 
 
 def model(*functions, body="y = local.Twice(x)"):
     text = "\n".join(f"{FUNCTION}\n{function}" for function in functions)
-    return parser.parse_model(f"{HEADER}\ng (float[2] x) => (float[2] y) {{ {body} }}\n{text}")
+    return parsed(f"g (float[2] x) => (float[2] y) {{ {body} }}\n{text}", 18, '"local": 1')
 
 
 def test_calls_are_replaced_by_the_nodes_of_the_function():
@@ -273,11 +272,10 @@ def test_a_function_of_another_operator_set_version_is_converted():
 
 def test_a_function_that_means_the_same_in_the_models_operator_set_needs_no_types():
     # What the function returns depends on the value of a cast, of which onnx infers no type.
-    text = """<ir_version: 10, opset_import: ["": 22, "local": 1, "own": 1]>
-    g (float[2] x) => (float[2] y) { a = own.Foo(x) y = local.Twice(a) }
+    text = """g (float[2] x) => (float[2] y) { a = own.Foo(x) y = local.Twice(a) }
     <domain: "local", opset_import: ["": 21]>
     Twice (a) => (b) { c = Dropout(a) b = Identity(c) }"""
-    graph = sk.load(parser.parse_model(text)).graph
+    graph = sk.load(parsed(text, 22, '"local": 1, "own": 1')).graph
     assert [node.op_type for node in graph.nodes] == ["Foo", "Dropout", "Identity"]
 
 

@@ -16,6 +16,7 @@ from subgraphkit.onnx_io.operator_types import BLIND, inferred_by, node_types
 from subgraphkit.onnx_io.protos import normal_domain, read_type
 from subgraphkit.testing.official_cases import official_cases
 from subgraphkit.types import DataType, TensorType, fits
+from tests.models import parsed
 from tests.unit.onnx_io.microsoft_cases import CASES, MicrosoftCase
 
 # Its sizes are known only when it runs.
@@ -171,8 +172,7 @@ def test_the_operators_that_end_inference_for_want_of_a_type_are_known():
 ])  # fmt: skip
 def test_what_reads_a_value_of_no_known_type_can_be_bound(node):
     text = f"g (float[2] x) => (y) {{ u = somebody.Own(x) {node} }}"
-    header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'
-    model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{header}]> {text}")
+    model = parsed(text, 22, '"ai.onnx.ml" : 4, "somebody" : 1')
     assert sk.bind(sk.load(model)).dtype("u") is DataType.UNDEFINED
 
 
@@ -198,8 +198,7 @@ _IN_BODIES: Final = {
 @pytest.mark.parametrize("call", _MAKES.values(), ids=_MAKES)
 def test_what_reads_such_a_value_in_a_body_can_be_bound(call, body):
     text = f"g (bool c, int64 m, float[2] x) => (y) {{ {body % call} }}"
-    header = '"" : 22, "ai.onnx.ml" : 4, "somebody" : 1'
-    model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{header}]> {text}")
+    model = parsed(text, 22, '"ai.onnx.ml" : 4, "somebody" : 1')
     bound = sk.bind(sk.load(model))
     ((_, bodies),) = bound.table.bodies.items()
     assert {node.domain for one in bodies.values() for node in one.nodes} <= {
@@ -208,11 +207,12 @@ def test_what_reads_such_a_value_in_a_body_can_be_bound(call, body):
 
 
 def test_what_reads_a_typed_value_in_a_body_has_a_type():
-    model = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 22, "somebody" : 1]> '
+    model = parsed(
         "g (bool c, float[2,2] x) => (y) { y = If(c) <"
         "then_branch = t () => (a) { u = somebody.Own(x) v = EyeLike(u) w = EyeLike(x) "
-        "a = EyeLike<dtype=11>(w) }, else_branch = e () => (b) { b = Cast<to=11>(x) }> }"
+        "a = EyeLike<dtype=11>(w) }, else_branch = e () => (b) { b = Cast<to=11>(x) }> }",
+        22,
+        '"somebody" : 1',
     )
     branch = sk.bind(sk.load(model)).table.bodies[0]["then_branch"]
     assert {name: str(branch.types.get(name)) for name in "vwa"} == {

@@ -4,21 +4,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from onnx import parser
 
 import subgraphkit as sk
 from subgraphkit.errors import ExecutionError
 from subgraphkit.finding.registry import registered
 from tests.faulty import ComputesInPlace, ReturnsInput, ReturnsOwnBuffer, WritesInputs
 from tests.faulty.wrapping import WrappedOperator, WrappingBackend
+from tests.models import parsed
 
-TWO = parser.parse_model(
-    """<ir_version: 10, opset_import: ["" : 21]>
-    g (float[4] x) => (float[4] y, float[4] z) { y = Relu(x) z = Abs(y) }"""
-)
-RELU = parser.parse_model(
-    """<ir_version: 10, opset_import: ["" : 21]> g (float[4] x) => (float[4] y) { y = Relu(x) }"""
-)
+TWO = parsed("g (float[4] x) => (float[4] y, float[4] z) { y = Relu(x) z = Abs(y) }")
+RELU = parsed("g (float[4] x) => (float[4] y) { y = Relu(x) }")
 X = np.ones(4, np.float32)
 
 
