@@ -26,8 +26,8 @@ def pad_problem(node: Node) -> str:
     axes = node.constant(3) if shape and any(node.inputs[3:]) else np.arange(len(shape))
     halves = np.split(np.asarray(() if pads is None else pads, int), 2)
     for axis, low, high in zip(() if axes is None else axes, *halves, strict=False):
-        wide, size = max(low, high), shape[axis]
+        wide, size = max(low, high, 0), shape[axis]
         least = wide * (mode == "reflect") - min(low, 0) - min(high, 0)
-        if wide > 0 and isinstance(size, int) and (size <= least or 0 in shape):
+        if (wide or least) and isinstance(size, int) and (size <= least or 0 in shape):
             return f"mode {mode} by more elements than there are is an error"
     return ""

@@ -177,6 +177,12 @@ def test_vectors_of_no_rows_are_joined_by_the_next_backend():
         assert session.run(None, {"x": np.zeros((0, 2), np.float32)})[0].shape == (0, 4)
 
 
+def test_what_pads_cut_off_altogether_is_made_by_the_next_backend():
+    text = 'g (float[3,1] x) => (float[3,0] y) <int64[4] p = {0,-1,0,0}> { y = Pad<mode="edge">(x, p) }'
+    with open_ort(parsed(text, opset=18)) as session:
+        assert [code for code, _ in refusals(session)] == ["deviates"]
+
+
 def test_a_text_of_no_letters_is_split_into_one_by_the_next_backend():
     text = 'g (string[1] x) => (string[1,K] y, int64[1] n) { y, n = StringSplit<delimiter=",">(x) }'
     with open_ort(parsed(text, opset=20)) as session:
