@@ -120,6 +120,14 @@ def test_a_bare_classifier_agrees_with_onnx_runtime(classes, *, vectors, transfo
     compare(expected[1:], [scores], rtol=1e-4)
 
 
+def test_the_largest_score_wins_although_all_become_1():
+    how = {"classlabels_ints": [5, 6], "intercepts": [0.0, 0.0], "post_transform": "LOGISTIC"}
+    x = np.array([[100]], np.float32)
+    assert (
+        compile_model(ml_model("LinearClassifier", x, 2, coefficients=[1.0, 2.0], **how))(x)[0] == 6
+    )
+
+
 def test_a_row_becomes_a_map_to_numbers_of_python():
     x = floats(3, 2)
     for labels in ({"classlabels_strings": ["a", "b"]}, {"classlabels_int64s": [4, -5]}):

@@ -183,13 +183,18 @@ def _normalise(run: _Run, x: Any, **how: Any) -> Any:
     return run(x.astype(np.float64) if x.dtype.kind in "iu" else x, **how)
 
 
+def _classify(run: _Run, x: Any, **how: Any) -> Any:
+    """Choose by the scores before they are transformed, which makes large ones equal."""
+    return run(x, **{**how, "post_transform": "NONE"})[0], run(x, **how)[1]
+
+
 _MASK: Final = 3
 _MENDINGS: Final[Mapping[str, Callable[..., Any]]] = {
     # The axis is [1] in PyTorch.
     **dict.fromkeys(("CumProd", "CumSum"), lambda run, x, at, **to: run(x, at.reshape(()), **to)),
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _lose),
     "Attention": _attend, "Normalizer": _normalise, "OneHotEncoder": _encode, "TopK": _order,
-    "Resize": _resize,
+    "LinearClassifier": _classify, "Resize": _resize,
 }  # fmt: skip
 """By operator, what calls its implementation, the first argument, otherwise."""
 
