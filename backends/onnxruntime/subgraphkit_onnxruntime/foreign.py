@@ -42,11 +42,14 @@ def _attention(node: Node) -> str:
 
 _TWO: Final = 2
 _SIGNED: Final = "it divides by the largest number, not by the largest magnitude"
+_OVERWRITTEN: Final = "it writes over what it still reads, if another operator made that"
 _TABULATED: Final = "zero points that are not constant end the process"
 FOREIGN_CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "LinearClassifier": _linear,
     "MultiHeadAttention": _attention,
-    "Normalizer": lambda n: _SIGNED if n.attribute("norm", "MAX") == "MAX" else "",
+    "Normalizer": lambda n: {"MAX": _SIGNED, "L2": _OVERWRITTEN * (n.producer(0) is not None)}.get(
+        n.attribute("norm", "MAX"), ""
+    ),
     "QLinearWhere": lambda n: "" if n.is_constant(3) and n.is_constant(6) else _TABULATED,
     **dict.fromkeys(("TreeEnsembleClassifier", "TreeEnsembleRegressor"), _trees),
 }

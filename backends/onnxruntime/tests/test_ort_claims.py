@@ -177,8 +177,19 @@ def test_vectors_of_no_rows_are_joined_by_the_next_backend():
         assert session.run(None, {"x": np.zeros((0, 2), np.float32)})[0].shape == (0, 4)
 
 
+def test_norms_of_what_is_computed_are_those_of_the_next_backend():
+    text = (
+        'g (float[2,2] x) => (float[2,2] y) { a = Neg(x) v = ai.onnx.ml.Normalizer<norm="L2">(a) '
+    )
+    model = parsed(text + "y = Neg(v) }")
+    model.opset_import.add(domain="ai.onnx.ml", version=3)
+    with open_ort(model) as session:
+        (y,) = session.run(None, {"x": np.array([[3, 4], [6, 8]], np.float32)})
+    np.testing.assert_allclose(y, [[0.6, 0.8], [0.6, 0.8]], 1e-6)
+
+
 def test_what_pads_cut_off_altogether_is_made_by_the_next_backend():
-    text = 'g (float[3,1] x) => (float[3,0] y) <int64[4] p = {0,-1,0,0}> { y = Pad<mode="edge">(x, p) }'
+    text = 'g (float[1] x) => (float[0] y) <int64[2] p = {-1,0}> { y = Pad<mode="edge">(x, p) }'
     with open_ort(parsed(text, opset=18)) as session:
         assert [code for code, _ in refusals(session)] == ["deviates"]
 
