@@ -264,8 +264,7 @@ def _fill_types(graph: onnx.GraphProto, claims: Claims) -> None:
 
 def _refusal_of(subgraph: sk.Subgraph, error: Exception) -> sk.Unsupported:
     words = library.words_of(error)
-    named = {int(number) for number in OURS.findall(words)}
-    blamed = [node for node in subgraph.nodes if node in named]
+    blamed = [node for node in subgraph.nodes if str(node) in OURS.findall(words)]
     return sk.Unsupported(f"ONNX Runtime: {words}", nodes=blamed)
 
 

@@ -74,8 +74,7 @@ def small_model(*, ir_version: int = 8, opset: int = 17) -> bytes:
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "probe", [x], [y])
     imports = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, ir_version=ir_version, opset_imports=imports)
-    data: bytes = model.SerializeToString()
-    return data
+    return bytes(model.SerializeToString())
 
 
 @lru_cache(maxsize=1)
@@ -106,8 +105,7 @@ def write_for_library(model: onnx.ModelProto) -> bytes:
     for imported in model.opset_import:
         if not imported.domain:
             imported.version = min(imported.version, newest_opset())
-    data: bytes = model.SerializeToString()
-    return data
+    return bytes(model.SerializeToString())
 
 
 def _operators(node: Node, opset: int) -> Iterable[tuple[str, int]]:
