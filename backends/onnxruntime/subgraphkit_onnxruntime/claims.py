@@ -113,8 +113,7 @@ class Claims(SubgraphSelector):
         model: onnx.ModelProto = subgraph.to_model(weights="outside", notes=False)
         graph = model.graph
         kept = [one for one in graph.initializer if one.data_location != one.EXTERNAL]
-        inside = {one.name for one in kept}
-        outside = [one.name for one in graph.initializer if one.name not in inside]
+        outside = [one.name for one in graph.initializer if one.data_location == one.EXTERNAL]
         graph.ClearField("initializer")
         graph.initializer.extend(kept)
         stored = subgraph.constants

@@ -105,9 +105,11 @@ def _attention(node: Node) -> str:
         return "a past whose successor nobody wants is an error"
     if _has(node.inputs, 3) and _has(node.inputs, 6):
         return "a mask must cover the padding of keys and values as well"
-    if node.attribute("is_causal", 0) and _has(node.outputs, 3):
-        return "scores hidden by is_causal are handed out as finite numbers"
-    return ""
+    queries, keys = ((node.shape(place) or ("any",) * 2)[-2] for place in range(2))
+    may_be_one = queries != keys and (queries == 1 or not isinstance(queries, int))
+    shows = _has(node.outputs, 3) or (_has(node.inputs, 4) and may_be_one)
+    text = "what is_causal hides is seen by a single query, and handed out as finite scores"
+    return text if node.attribute("is_causal", 0) and shows else ""
 
 
 def _cast(node: Node) -> str:

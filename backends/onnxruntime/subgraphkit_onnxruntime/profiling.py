@@ -99,9 +99,8 @@ def _nodes_of_kernels(subgraph: Subgraph, names: Collection[str]) -> dict[str, l
     _spread(owner, nodes, {node: _makers(graph, node) for node in nodes}, names)
     _spread(owner, reversed(nodes), readers, names)
     found_by: dict[str, list[int]] = {name: [] for name in names}
-    for node in nodes:
-        if node in owner:
-            found_by[owner[node]].append(node)
+    for node in filter(owner.__contains__, nodes):
+        found_by[owner[node]].append(node)
     return found_by
 
 
