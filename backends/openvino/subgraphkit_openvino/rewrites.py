@@ -291,7 +291,7 @@ def mask_attention(op: Any, ops: Any) -> None:
         is_bare = op.get_input_size() > _MASK and op.get_input_partial_shape(_MASK).rank == 0
         is_bare = is_bare and op.get_input_partial_shape(1)[-2].is_dynamic
     else:
-        made = scores.get_node().get_type_name() in {"Divide", "MatMul", "Multiply"}
+        made = scores.get_node().get_type_name() in {"Convert", "Divide", "MatMul", "Multiply"}
         shape = scores.get_partial_shape()
         is_bare = made and shape.rank.is_static and len(shape) > 1 and shape[-1].is_dynamic
     if is_bare:

@@ -91,7 +91,9 @@ def mixed_parts(op: Any) -> Sequence[Any]:
 
 
 def joins_row(op: Any, end: Any) -> bool:
-    """Say whether what is added follows a convolution of one channel of one row, of open sizes."""
+    """Say whether what is added follows a convolution of one channel of what may be one row."""
     is_sum = op.get_type_name() in {"Add", "Subtract"} and end.get_partial_shape().is_dynamic
     maker: Any = follows(end.get_source_output(), ("Convolution",), ()) if is_sum else None
-    return bool(maker) and all(size == 1 for size in [*maker.get_input_partial_shape(0)][1:-1])
+    shapes = [[*maker.get_input_partial_shape(at)] for at in range(2)] if maker else []
+    sizes = [size for several in shapes[:1] for size in (shapes[1][1], *several[2:-1])]
+    return bool(sizes) and all(size.is_dynamic or size == 1 for size in sizes)
