@@ -1,7 +1,8 @@
 """Loading, the first step of the road; functions of a model are checked and inlined on it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,27 +144,19 @@ def _inlined_sizes(functions: Mapping[_Key, onnx.FunctionProto]) -> dict[_Key, t
 
     Raises InvalidModelError (SGK212) if a function calls itself, by way of others or at once.
     """
+    calls = {key: _calls(one.node, functions) for key, one in functions.items()}
     sizes: dict[_Key, tuple[int, int]] = {}
-    for root in functions:
-        path: dict[_Key, Iterator[_Key]] = {}
-        entered: _Key | None = None if root in sizes else root
-        while entered is not None or path:
-            if entered is not None:
-                path[entered] = iter(dict.fromkeys(_calls(functions[entered].node, functions)))
-            key = next(reversed(path))
-            entered = next((one for one in path[key] if one not in sizes), None)
-            if entered is None:
-                del path[key]
-                count, size = _inlined_size(functions[key].node, sizes)
-                sizes[key] = count, size + _own_bytes(functions[key])
-            elif entered in path:
-                names = [name for _, name, _ in path]
-                circle = [*names[[*path].index(entered) :], entered[1]]
-                raise InvalidModelError(
-                    "SGK212",
-                    "model-local functions call each other in a circle: " + " -> ".join(circle),
-                    hint="ONNX functions must not be recursive; repetition needs Loop or Scan.",
-                )
+    try:
+        for key in TopologicalSorter(calls).static_order():
+            count, size = _inlined_size(functions[key].node, sizes)
+            sizes[key] = count, size + _own_bytes(functions[key])
+    except CycleError as error:
+        circle = " -> ".join(name for _, name, _ in reversed(error.args[1]))
+        raise InvalidModelError(
+            "SGK212",
+            f"model-local functions call each other in a circle: {circle}",
+            hint="ONNX functions must not be recursive; repetition needs Loop or Scan.",
+        ) from None
     return sizes
 
 
