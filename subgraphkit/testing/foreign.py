@@ -52,25 +52,18 @@ class _Operator(SubgraphOperator):
     traits = Traits(thread_safe=True)
 
     def __init__(self, subgraph: Subgraph) -> None:
-        self._inputs = subgraph.inputs
-        self._outputs = subgraph.outputs
-        self._constants = {name: stored.array() for name, stored in subgraph.constants.items()}
-        # A value that leaves the model is the caller's, so it is a plain copy.
-        is_output = subgraph.graph.is_output
-        self._steps = [
-            (
-                node.inputs[0],
-                node.outputs[0],
-                deepcopy if is_output(node.outputs[0]) else _awkward,
-            )
-            for node in subgraph.members
-        ]
+        self._subgraph = subgraph
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Sequence[Any]:
-        values = dict(zip(self._inputs, inputs, strict=True)) | self._constants
-        for source, target, carry in self._steps:
+        subgraph = self._subgraph
+        values = {name: stored.array() for name, stored in subgraph.constants.items()}
+        values |= zip(subgraph.inputs, inputs, strict=True)
+        for node in subgraph.members:
+            (source,), (target,) = node.inputs, node.outputs
+            # A value that leaves the model is the caller's, so it is a plain copy.
+            carry = deepcopy if subgraph.graph.is_output(target) else _awkward
             values[target] = carry(values[source])
-        return [values[name] for name in self._outputs]
+        return [values[name] for name in subgraph.outputs]
 
 
 class _Property(SubgraphProperty):

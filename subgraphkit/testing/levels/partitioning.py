@@ -60,33 +60,20 @@ class EdgeCase:
         return compute(feeds)
 
 
-_FUNCTION: Final = """<domain: "local", opset_import: ["" : 17]>
-    Twice (p) => (r) { q = Relu(p) r = Add(q, p) }"""
-
-
 def edge_cases() -> Iterator[EdgeCase]:
     """Return every edge case, the same each time."""
-    plain = {name: f"g {text}" for name, text in graphs_of("edge cases").items()}
     needs = {"dimension_that_is_not_known": ("dynamic_shapes",)}
-    for name, text in plain.items():
-        yield EdgeCase(name, text, needs=needs.get(name, ()))
+    for name, text in graphs_of("edge cases").items():
+        yield EdgeCase(name, f"g {text}", needs=needs.get(name, ()))
     for name, text in graphs_of("edge cases with bodies").items():
         yield EdgeCase(name, f"g {text}", needs=("control_flow",))
-    yield EdgeCase("node_names_missing_or_repeated", plain["long_bypass"], _with_repeated_names)
-    yield EdgeCase("output_named_twice", plain["chain"], _with_an_output_twice)
-    weighted = "<float[4] w> { a = Relu(x) y = Mul(a, w) }"
-    text = f"g (float[4] x) => (float[4] y) {weighted}"
-    yield EdgeCase("initializer_that_is_an_input", text, partial(_with_initializer_in, "input"))
-    yield EdgeCase("initializer_that_is_an_output", text, partial(_with_initializer_in, "output"))
-    text = "g (float[4] x) => (float[4] y) { a = local.Twice(x) y = local.Twice(a) }"
-    yield EdgeCase("function_of_the_model", f"{text} {_FUNCTION}", _with_local_opset)
     text = "g (float[4] x) => (float[4] y) { y = Mul(x, w) }"
     yield EdgeCase("sparse_initializer", text, _with_sparse_w, expected=_sparse_results)
     yield EdgeCase("chain_of_a_thousand", finish=lambda _: chain(1000))
 
 
 def _header(opset: int) -> str:
-    return f'<ir_version: 10, opset_import: ["" : {opset}, "{DOMAIN}" : 1]>'
+    return f'<ir_version: 10, opset_import: ["" : {opset}, "{DOMAIN}" : 1, "local" : 1]>'
 
 
 def chain(length: int, substitution: Substitution | None = None) -> onnx.ModelProto:
@@ -99,29 +86,6 @@ def chain(length: int, substitution: Substitution | None = None) -> onnx.ModelPr
     if substitution is None:
         return model_of(text, _header(_OPSET))
     return model_of(substitution.of(text), _header(substitution.opset))
-
-
-def _with_repeated_names(model: onnx.ModelProto) -> onnx.ModelProto:
-    for node in model.graph.node[:4]:
-        node.name = "the same"
-    return model
-
-
-def _with_an_output_twice(model: onnx.ModelProto) -> onnx.ModelProto:
-    model.graph.output.append(model.graph.output[0])
-    return model
-
-
-def _with_initializer_in(field: str, model: onnx.ModelProto) -> onnx.ModelProto:
-    (tensor,) = (one for one in model.graph.initializer if one.name == "w")
-    described = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-    getattr(model.graph, field).append(described)
-    return model
-
-
-def _with_local_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    model.opset_import.append(helper.make_opsetid("local", 1))
-    return model
 
 
 def _with_sparse_w(model: onnx.ModelProto) -> onnx.ModelProto:
