@@ -12,13 +12,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import onnx
+from onnx import helper
 
 from subgraphkit.errors import InternalError
 from subgraphkit.ir import BoundGraph, Initializer, Node
 from subgraphkit.ir.values import EVALUATED
 from subgraphkit.onnx_io.model import SETTLED
 from subgraphkit.onnx_io.operator_types import LARGEST_READ, is_foreign
-from subgraphkit.onnx_io.protos import copy_fields, copy_of, write_value_info
+from subgraphkit.onnx_io.protos import copy_fields, write_value_info
 from subgraphkit.onnx_io.weights import IN_ENGINES
 from subgraphkit.onnx_io.writing import OnnxGraphWriter, reference_to, self_contained, tensor_of
 from subgraphkit.types import DataType
@@ -72,7 +73,7 @@ class _Writing:
         target, written = made.graph, source.graph
         copy_fields(written, target, without=("node", "initializer", "sparse_initializer"))
         for tensor in written.initializer:
-            target.initializer.append(self._initializer(tensor))
+            target.initializer.append(self._tensor(tensor, self.held[tensor.name]))
         for sparse in written.sparse_initializer:
             # Dense from now on, as the graph knows it; apart, because inference never read it.
             target.initializer.append(self._apart(self.held[sparse.values.name]))
@@ -89,8 +90,7 @@ class _Writing:
         data: bytes = made.SerializeToString()
         return data
 
-    def _initializer(self, tensor: onnx.TensorProto) -> onnx.TensorProto:
-        constant = self.held[tensor.name]
+    def _tensor(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
         if _is_inside(tensor, constant):
             return tensor_of(constant) if constant.version else tensor
         return self._apart(constant)
@@ -119,12 +119,8 @@ class _Writing:
         value = next((one for one in node.attribute if one.name == "value"), None)
         if value is None:
             return node
-        tensor = self._choose_tensor(value.t, constant)
-        if tensor is value.t:
-            return node
-        copy = copy_of(node)
-        next(one for one in copy.attribute if one.name == "value").t.CopyFrom(tensor)
-        return copy
+        tensor = self._tensor(value.t, constant)
+        return node if tensor is value.t else _constant_node(node, tensor)
 
     def _stating(self, node: onnx.NodeProto, constant: Initializer) -> onnx.NodeProto:
         """Return a node that states the result of a node computed at bind.
@@ -133,22 +129,14 @@ class _Writing:
         """
         size = constant.type.nbytes or 0
         is_small = size <= LARGEST_READ
-        stating = onnx.NodeProto(op_type="Constant", name=node.name, output=node.output)
-        value = stating.attribute.add(name="value", type=onnx.AttributeProto.TENSOR)
         is_inside = is_small and (node.op_type in EVALUATED or not size)
         made = tensor_of(constant) if is_inside else self._apart(constant, is_small=is_small)
-        value.t.CopyFrom(made)
-        return stating
+        return _constant_node(node, made)
 
-    def _choose_tensor(self, tensor: onnx.TensorProto, constant: Initializer) -> onnx.TensorProto:
-        """Return the value of a ``Constant`` node; inference may look into whole numbers of it."""
-        if constant.name not in self.kept and (
-            constant.type.dtype in _FLOATS and (constant.type.nbytes or 0) > LARGEST_READ
-        ):
-            return reference_to(constant, location=IN_ENGINES)
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            return self._apart(constant)
-        return tensor_of(constant) if constant.version else tensor
+
+def _constant_node(node: onnx.NodeProto, value: onnx.TensorProto) -> onnx.NodeProto:
+    """Return a node that states the output of another one."""
+    return helper.make_node("Constant", [], node.output, name=node.name, value=value)
 
 
 def _name_file(graph: onnx.GraphProto, name: str) -> None:
