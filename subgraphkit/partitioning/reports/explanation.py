@@ -104,13 +104,14 @@ def _list_verdicts(partitioning: PartitioningData, node: Node) -> tuple[AskedPro
     claimed = partitioning.claimed_by[partitioning.place_of(partitioning.home_of(node.id).id)]
     found = []
     for index, (claim, column) in enumerate(zip(passes.claims, passes.columns, strict=True)):
+        asked = claim.backend.name, claim.property_name
         refusal = column.of(node.id) if column is not None else None
-        verdict: Literal["refused", "claimed", "not asked"] = "not asked"
         if index == claimed:
-            verdict, refusal = "claimed", None
+            found.append(AskedProperty(*asked, "claimed"))
         elif refusal is not None:
-            verdict = "refused"
-        found.append(AskedProperty(claim.backend.name, claim.property_name, verdict, refusal))
+            found.append(AskedProperty(*asked, "refused", refusal))
+        else:
+            found.append(AskedProperty(*asked, "not asked"))
     return tuple(found)
 
 
