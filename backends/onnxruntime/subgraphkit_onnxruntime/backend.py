@@ -22,7 +22,7 @@ from subgraphkit.backend import (
     peak_of_values,
 )
 from subgraphkit.ir import BoundGraph
-from subgraphkit.onnx_io import write_value_info
+from subgraphkit.onnx_io import outside_weights, write_value_info
 from subgraphkit.types import ValueType
 from subgraphkit_onnxruntime import library
 from subgraphkit_onnxruntime.backend_options import Options
@@ -137,7 +137,7 @@ class OnnxRuntimeProperty(sk.SubgraphProperty):
             return settings.open(data, weights, prefix, progress), weights
         except Exception as error:
             if not weights.are_there:
-                weights = HandedWeights.in_memory(model, subgraph)
+                weights = HandedWeights(outside_weights(model, subgraph))
             elif is_quantized and library.is_refusal(error):
                 settings = settings.without_joining()
             else:

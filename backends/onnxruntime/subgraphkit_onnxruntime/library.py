@@ -118,9 +118,8 @@ def _operators(node: Node, opset: int) -> Iterable[tuple[str, int]]:
 
 
 def _since(op_type: str, opset: int) -> int:
-    if not defs.has(op_type, opset, ""):
-        return opset
-    return int(defs.get_schema(op_type, opset, "").since_version)
+    is_known = defs.has(op_type, opset, "")
+    return int(defs.get_schema(op_type, opset, "").since_version) if is_known else opset
 
 
 def _named_limit(pattern: re.Pattern[str], make: Callable[[], bytes]) -> int:

@@ -68,11 +68,6 @@ class HandedWeights:
             _place(tensor, location=mapped[0].name, offset=mapped[1], length=length)
         return cls(arrays, frozenset(files))
 
-    @classmethod
-    def in_memory(cls, model: onnx.ModelProto, subgraph: Subgraph) -> "HandedWeights":
-        """Take the weights of a subgraph as arrays, whether files have them or not."""
-        return cls(outside_weights(model, subgraph))
-
     @property
     def are_there(self) -> bool:
         """Whether all files are still where they were."""

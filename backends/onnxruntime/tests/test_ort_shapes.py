@@ -73,3 +73,14 @@ def test_of_pools_behind_a_computed_crop_the_crop_alone_runs_elsewhere(line):
             feeds = {"x": x, "e": np.array([end])}
             wanted = other.run(None, feeds)[0]
             np.testing.assert_allclose(session.run(None, feeds)[0], wanted, strict=True)
+
+
+def test_a_bias_of_open_size_is_added_by_the_next_backend():
+    line = "y = com.microsoft.QAttention<num_heads=1>(x, w, b, t, t) s = Shape(y)"
+    fed = "g (uint8[1,3,2] x, int8[2,6] w, float[N] b) => (int64[3] s) <float t = {0.1}>"
+    model = parsed(f"{fed} {{ {line} }}")
+    model.opset_import.add(domain="com.microsoft", version=1)
+    feeds = {"x": np.ones((1, 3, 2), np.uint8), "w": np.ones((2, 6), np.int8)}
+    with open_ort(model) as session:
+        (sizes,) = session.run(None, {**feeds, "b": np.ones(6, np.float32)})
+    assert sizes.tolist() == [1, 3, 2]

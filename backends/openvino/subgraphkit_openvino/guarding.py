@@ -42,9 +42,12 @@ class Guard:
     """
 
     def __init__(
-        self, subgraph: Subgraph, limits: Sequence[tuple[int, int, int]],
-        sized: Sequence[tuple[int, int, int]], fallback: Fallback,
-    ) -> None:  # fmt: skip
+        self,
+        subgraph: Subgraph,
+        limits: Sequence[tuple[int, int, int]],
+        sized: Sequence[tuple[int, int, int]],
+        fallback: Fallback,
+    ) -> None:
         self._limits, self._sized = tuple(limits), tuple(sized)
         places = dict.fromkeys(place for place, *_ in (*self._limits, *self._sized))
         names = ", ".join(repr(subgraph.inputs[place]) for place in places)

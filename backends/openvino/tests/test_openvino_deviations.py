@@ -338,18 +338,3 @@ def test_fed_indices_along_an_open_axis_are_compared_with_its_size_before_a_run(
         with pytest.warns(SubgraphkitWarning, match="out of range"), pytest.raises(ExecutionError):
             opened.run(None, beyond)
     assert list((tmp_path / "engines").rglob("*")), "its engine was proven and is kept"
-
-
-def test_attention_of_16_bits_is_right_for_more_keys_than_one():
-    model = parsed(
-        "g (float16[2,3,4] q, float16[2,N,4] k) => (float16[2,3,4] y) { "
-        "t = Transpose<perm=[0,2,1]>(k) s = MatMul(q, t) a = Cast<to=1>(s) b = Softmax(a) "
-        "p = Cast<to=10>(b) y = MatMul(p, k) }"
-    )
-    draw = np.random.default_rng(0).standard_normal
-    with session(model) as opened, sk.InferenceSession(model, "numpy") as other:
-        for keys in (1, 8, 1, 16):
-            sizes = {"q": 3, "k": keys}
-            feeds = {name: draw((2, size, 4)).astype(np.float16) for name, size in sizes.items()}
-            (y,), (right,) = (one.run(None, feeds) for one in (opened, other))
-            np.testing.assert_allclose(y, right, atol=0.02)
