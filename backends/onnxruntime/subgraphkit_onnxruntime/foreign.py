@@ -43,16 +43,15 @@ def _attention(node: Node) -> str:
 _TWO: Final = 2
 _SIGNED: Final = "it divides by the largest number, not by the largest magnitude"
 _OVERWRITTEN: Final = "it writes over what it still reads, if another operator made that"
-_BIASED: Final = ("Attention", "QAttention")
 _UNSIZED: Final = "a bias of open size, by which it takes what it makes for nothing"
 _TABULATED: Final = "zero points that are not constant end the process"
 FOREIGN_CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
-    **dict.fromkeys(_BIASED, lambda n: _UNSIZED * (not isinstance((n.shape(2) or (0,))[-1], int))),
     "LinearClassifier": _linear,
     "MultiHeadAttention": _attention,
     "Normalizer": lambda n: {"MAX": _SIGNED, "L2": _OVERWRITTEN * (n.producer(0) is not None)}.get(
         n.attribute("norm", "MAX"), ""
     ),
+    "QAttention": lambda n: _UNSIZED * (not isinstance((n.shape(2) or (0,))[-1], int)),
     "QLinearWhere": lambda n: "" if n.is_constant(3) and n.is_constant(6) else _TABULATED,
     **dict.fromkeys(("TreeEnsembleClassifier", "TreeEnsembleRegressor"), _trees),
 }
