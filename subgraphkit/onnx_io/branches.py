@@ -16,7 +16,7 @@ from subgraphkit.limits import LoadLimits
 from subgraphkit.onnx_io.attribute_rules import body_protos
 from subgraphkit.onnx_io.model import Model
 from subgraphkit.onnx_io.operator_types import LARGEST_READ
-from subgraphkit.onnx_io.protos import copy_fields, copy_of, normal_domain, state_value
+from subgraphkit.onnx_io.protos import copy_fields, normal_domain, state_value
 from subgraphkit.onnx_io.reading import read_graph
 from subgraphkit.onnx_io.validation import check_graph, opsets_of
 from subgraphkit.types import DataType, TensorType, ValueType
@@ -205,7 +205,8 @@ class _Work:
         for one in body.node:
             constant = view.constants.get(one.output[0]) if one.output else None
             if constant is None or one.output[0] in handed_out or not _is_large(constant):
-                self._target.node.append(_copy_with_names(one, names))
+                self._target.node.append(one)
+                _rename(self._target.node[-1], names)
             else:
                 self._hold(constant, names[constant.name])
                 self._state(names[constant.name])
@@ -280,12 +281,6 @@ def _is_large(constant: Initializer) -> bool:
     """Say whether inference never looks into the data, and a tensor need not hold it."""
     type_ = constant.type
     return type_.dtype is not DataType.STRING and (type_.nbytes or 0) > LARGEST_READ
-
-
-def _copy_with_names(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
-    copy = copy_of(node)
-    _rename(copy, names)
-    return copy
 
 
 def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:

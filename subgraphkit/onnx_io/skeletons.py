@@ -141,8 +141,8 @@ class Skeletons:
             for value in graph.input
             if value.name in fed
         }
-        self._values = [_put_symbols(value, symbols) for value in graph.value_info]
-        self._outputs = [_put_symbols(value, symbols) for value in graph.output]
+        stated = chain(graph.value_info, graph.output)
+        self._stated = [_with_sizes(one, symbols) if symbols else one for one in stated]
 
     @property
     def known(self) -> Iterable[str]:
@@ -157,7 +157,7 @@ class Skeletons:
 
     def declared_types(self) -> dict[str, ValueType]:
         """Return the types that the model states of inner values and outputs."""
-        return read_types(chain(self._values, self._outputs))
+        return read_types(self._stated)
 
     def known_value(self, name: str) -> npt.NDArray[Any] | None:
         """Return the data of a small constant; None of anything else."""
@@ -304,10 +304,6 @@ def _write_input(
         dtype = DataType(value.type.tensor_type.elem_type)
         return write_value_info(value.name, TensorType(dtype, shapes[value.name]))
     return _with_sizes(value, symbols)
-
-
-def _put_symbols(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
-    return _with_sizes(value, symbols) if symbols else value
 
 
 def _with_sizes(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> onnx.ValueInfoProto:
