@@ -19,7 +19,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol, Self, TextIO
+from typing import Any, Final, Protocol, Self
 
 from subgraphkit import __version__, errors
 from subgraphkit import backend as contract
@@ -251,12 +251,14 @@ class CommandReport:
 def plugin_output_apart() -> Iterator[None]:
     """Send to standard error all that Python or C code writes to standard output meanwhile."""
     with redirect_stdout(sys.stderr):
-        original = sys.__stdout__
-        saved = _duplicate(original)
-        if saved is None or original is None:
+        original: Any = sys.__stdout__
+        saved = None
+        with suppress(AttributeError, OSError, ValueError):  # there is none, or it has no number
+            target = original.fileno()
+            saved = os.dup(target)
+        if saved is None:
             yield
             return
-        target = original.fileno()
         try:
             with suppress(OSError, ValueError):
                 os.dup2(sys.stderr.fileno(), target)
@@ -286,13 +288,6 @@ def in_json(value: Any, *more: str) -> Any:
 def members(record: Any, names: str) -> dict[str, Any]:
     """Return some members of a record, as ``in_json`` writes them."""
     return {name: in_json(getattr(record, name)) for name in names.split()}
-
-
-def _duplicate(stream: TextIO | None) -> int | None:
-    try:
-        return None if stream is None else os.dup(stream.fileno())
-    except (OSError, ValueError):
-        return None
 
 
 def _deliver(block: str | _Lines, screen: Screen) -> None:
