@@ -73,17 +73,15 @@ class _Lines:
 
     def __init__(self, wait: float, write: Callable[[ProgressEvent | None], object]) -> None:
         self._wait, self._write, self._phase = wait, write, ""
-        self._screen_lines, self._lock, self._is_open = time.monotonic(), threading.Lock(), True
+        self._told, self._lock, self._is_open = time.monotonic(), threading.Lock(), True
 
     def __call__(self, event: ProgressEvent) -> None:
         with self._lock:
             now = time.monotonic()
             is_new, self._phase = event.phase != self._phase, event.phase
-            is_due = now - self._screen_lines >= self._wait or (
-                is_new and self._wait < _LINE_SECONDS
-            )
+            is_due = now - self._told >= self._wait or (is_new and self._wait < _LINE_SECONDS)
             if is_due and self._is_open:
-                self._screen_lines = now
+                self._told = now
                 self._write(event)
 
     def close(self) -> None:
