@@ -15,7 +15,7 @@ from subgraphkit.comparing.messages import crashed_child, hung_child
 from subgraphkit.comparing.stored_values import restore_values, store_values
 from subgraphkit.errors import SubgraphkitError
 from subgraphkit.finding.opening import result_tolerances
-from subgraphkit.planning import Plan, plan
+from subgraphkit.planning import plan
 from subgraphkit.processes import Child, NoAnswer
 from subgraphkit.processes.memory import peak_bytes, resident_bytes
 from subgraphkit.running import Session
@@ -36,8 +36,10 @@ class MeasuredCandidate:
         self._results = Path(job["results"])
         self._before = resident_bytes()
         self._feeds = restore_values(Path(job["feeds"]))
+        # another backend's time in its place is not its own
+        settings = {"threads": job["threads"], **job["settings"], "on_run_error": "raise"}
         started = time.perf_counter()
-        self._plan = _plan_job(job)
+        self._plan = plan(bind(job["model"], backend=job["selection"], **settings))
         self._session = Session(self._plan)
         self._bind_seconds = time.perf_counter() - started
 
@@ -97,13 +99,6 @@ class MeasuredCandidate:
     def close(self) -> None:
         """Close the session."""
         self._session.close()
-
-
-def _plan_job(job: Mapping[str, Any]) -> Plan:
-    settings = {"threads": job["threads"], **job["settings"]}
-    # another backend's time in its place is not its own
-    settings["on_run_error"] = "raise"
-    return plan(bind(job["model"], backend=job["selection"], **settings))
 
 
 _VARIABLES: Final = [f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "TVM")]
