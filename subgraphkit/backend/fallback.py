@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from subgraphkit.backend.operator import SubgraphOperator
 from subgraphkit.errors import ExecutionError, SubgraphkitWarning
-from subgraphkit.ir import Node, Subgraph
+from subgraphkit.ir import EMPTYING, Node, Subgraph, emptying_node
 from subgraphkit.types import Dim, TensorType
 
 _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
@@ -19,11 +19,6 @@ _WINDOWS: Final = _POOLS | frozenset((
 _MOVING: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 """Behind them another axis may be shorter than a window."""
 _MOST_AXES: Final = 3
-_EMPTYING: Final = frozenset((
-    "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "NonMaxSuppression", "NonZero",
-    "Range", "SequenceAt", "Slice", "TopK",
-))  # fmt: skip
-"""Bodies, parts and paddings hardly leave nothing: to refuse behind them would cut many models."""
 _FEW: Final = 1 << 14
 """Up to so many elements of all inputs, a window may be wider than its input, or a value inside may
 be empty."""
@@ -89,7 +84,7 @@ class RegionFallback:
         """
         sizes = [one.size for one in inputs if hasattr(one, "size")]
         is_few = 0 in sizes or sum(sizes) <= _FEW
-        return is_few and self.has_open(None if 0 in sizes else _WINDOWS | _EMPTYING)
+        return is_few and self.has_open(None if 0 in sizes else _WINDOWS | EMPTYING)
 
     def has_open(self, op_types: Collection[str] | None = None) -> bool:
         """Say whether an input of an operator, of these or of any, has an open size."""
@@ -102,17 +97,7 @@ class RegionFallback:
 
         The feeds of a region do not show that, so claims ask.
         """
-        graph = node.graph
-        fed = {size for name in graph.inputs for size in graph.shape(name) or () if size}
-        waiting, seen = [node] * _is_open(node), {node.id}
-        for one in waiting:
-            if one.op_type in _EMPTYING:
-                return one
-            unknown = (p for p in range(len(one.inputs)) if _open_sizes(one, p) - fed)
-            makers = {maker.id: maker for maker in map(one.producer, unknown) if maker}
-            waiting += [maker for at, maker in makers.items() if at not in seen]
-            seen |= makers.keys()
-        return None
+        return emptying_node(node) if _is_open(node) else None
 
     def run_instead(
         self, error: Exception, inputs: Sequence[Any], outputs: Sequence[Any] | None
@@ -201,7 +186,7 @@ _READ: Final[Mapping[str, Callable[[Node, list[int]], list[int]]]] = {
 
 
 def _is_open(node: Node) -> bool:
-    if node.op_type == "ReduceMean" and (shape := node.shape(0)):
+    if node.op_type.startswith("Reduce") and (shape := node.shape(0)):
         axes = node.attribute("axes", node.constant(1))
         if axes is not None and len(axes):
             return not all(isinstance(shape[axis], int) for axis in axes)

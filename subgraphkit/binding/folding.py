@@ -28,7 +28,7 @@ from subgraphkit.ir import (
 from subgraphkit.types import DataType, TensorType
 
 # A computed value may always be as large as this.
-_SMALL_BYTES: Final = 64 << 10
+_SMALL_BYTES: Final = 1 << 20
 
 # Else no larger than this times the stored constants it is computed from.
 _GROWTH: Final = 2

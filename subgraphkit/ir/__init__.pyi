@@ -5,6 +5,9 @@ from .building import build_graph as build_graph
 from .costs import MOST_AT_BIND as MOST_AT_BIND
 from .costs import effort_of as effort_of
 from .costs import elements as elements
+from .emptiness import EMPTYING as EMPTYING
+from .emptiness import emptied_values as emptied_values
+from .emptiness import emptying_node as emptying_node
 from .graph import BoundGraph as BoundGraph
 from .graph import Graph as Graph
 from .graph import GraphWriter as GraphWriter

@@ -14,6 +14,7 @@ Source: ONNX operator specification, opsets 7 to 26.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
+from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -299,16 +300,26 @@ def _where(node: Node, operands: _Operands) -> Sequence[_Array]:
     return _elementwise(chosen)(node, choices)
 
 
-def _integers(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
-    """Leave floats alone, of which NaN and signed zeros are not ordered."""
+def _ordered(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequence[_Array]]:
+    """Leave NaN and the zero below zero alone, which libraries order differently."""
 
     def compute(node: Node, operands: _Operands) -> Sequence[_Array]:
         given = [_whole(operand) for operand in operands]
-        if any(one.dtype.kind == "f" for one in given):
+        if any((np.isnan(one) | (np.signbit(one) & (one == 0))).any() for one in given):
             raise TypeError("not covered")
         return (reduce(lambda a, b: _elementwise(function)(node, (a, b))[0], given),)
 
     return compute
+
+
+def _clip(node: Node, operands: _Operands) -> Sequence[_Array]:
+    if node.attributes:  # the ends, in older operator sets
+        raise TypeError("not covered")
+    data, *ends = operands
+    for end, function in zip_longest(ends, (np.maximum, np.minimum)):
+        if end is not None:
+            (data,) = _ordered(function)(node, (data, end))
+    return (_whole(data),)
 
 
 def _nonzero(_: Node, operands: _Operands) -> Sequence[_Array]:
@@ -342,6 +353,7 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "Add": _elementwise(np.add),
     "And": _elementwise(np.logical_and),
     "Ceil": _elementwise(np.ceil),
+    "Clip": _clip,
     "ConstantOfShape": _fill_shape,
     "Div": _elementwise(_quotient_of),
     "Equal": _elementwise(np.equal),
@@ -351,8 +363,8 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "GreaterOrEqual": _elementwise(np.greater_equal),
     "Less": _elementwise(np.less),
     "LessOrEqual": _elementwise(np.less_equal),
-    "Max": _integers(np.maximum),
-    "Min": _integers(np.minimum),
+    "Max": _ordered(np.maximum),
+    "Min": _ordered(np.minimum),
     "Mod": _mod,
     "Mul": _elementwise(np.multiply),
     "Neg": _elementwise(np.negative),

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import subgraphkit as sk
-from subgraphkit.ir import integer_bounds
+from subgraphkit.ir import emptied_values, integer_bounds
 from tests.models import parsed
 
 UNARY = (
     "Abs({a})", "Neg({a})", "Sign({a})", "Identity({a})", "Relu({a})", "CumSum({a}, zero)",
     "ArgMax<axis = 0>({a})", "ReduceSum({a})", "ReduceMax({a})", "ReduceMin({a})", "Shape({a})",
-    "Size({a})", "Clip({a}, low, high)", "Clip({a}, , high)", "Div({a}, c)", "Mod({a}, c)",
-    "Concat<axis = 0>({a})", "Gather({a}, first)",
+    "Clip({a}, low, high)", "Clip({a}, , high)", "Div({a}, c)", "Mod({a}, c)",
+    "Gather({a}, first)",
 )  # fmt: skip
 BINARY = ("Add({a}, {b})", "Sub({a}, {b})", "Mul({a}, {b})", "Max({a}, {b})", "Min({a}, {b})")
 CHAINS = (
@@ -23,8 +23,16 @@ CHAINS = (
     ("Equal({a}, {b})", "Not({r}0)", "Cast<to = 7>({r}1)"),
     ("Slice({a}, from, far)", "ReduceSum({r}0)"),
     ("Pad({a}, pads)", "ReduceSum({r}0)"),
-    ("NonZero({a})", "ReduceSum<keepdims = 0>({r}0)"),
-    ("Expand({a}, rows)", "ReduceMax<keepdims = 0>({r}0)"),
+    ("NonZero({a})", "ReduceSum<keepdims = 0>({r}0)", "Unsqueeze({r}1, first)"),
+    ("Expand({a}, rows)", "ReduceMax<keepdims = 0>({r}0)", "Unsqueeze({r}1, first)"),
+    (
+        "Shape({a})", "Cast<to = 1>({r}0)", "Div({r}1, half)", "Ceil({r}2)", "Sub({r}3, half)",
+        "Mul({r}4, half)", "Clip({r}5, none)", "Cast<to = 7>({r}6)",
+    ),
+    ("Size({a})", "Unsqueeze({r}0, first)"),
+    ("Reshape({a}, from)", "Concat<axis = 0>({r}0)"),
+    ("Slice({a}, first, c)", "Shape({r}0)", "Expand({a}, {r}1)"),
+    ("Slice({a}, c, far)", "Shape({r}0)", "ConstantOfShape({r}1)", "Shape({r}2)"),
     (
         "ReduceMax<keepdims = 0>({a})", "Clip({r}0, low, high)", "Range(low, {r}1, step)",
         "ReduceSum({r}2)",
@@ -33,7 +41,7 @@ CHAINS = (
 CONSTANTS = (
     "int64 zero = {0}, int64[1] first = {0}, int64[1] from = {-1}, int64[2] pads = {1, 2}, "
     "int64[1] far = {9223372036854775807}, int64 low = {-7}, int64 high = {9}, int64[1] c = {13}, "
-    "int64 step = {3}, int64[2] rows = {2, 1}"
+    "int64 step = {3}, int64[2] rows = {2, 1}, float half = {2.5}, float none = {0.0}"
 )
 
 
@@ -70,7 +78,9 @@ def test_every_element_lies_between_the_bounds(text, data):
     with sk.InferenceSession(proto, "numpy", fold=data.draw(st.booleans())) as session:
         results = dict(zip(session.graph.outputs, session.run(None, feeds), strict=True))
         bounds = integer_bounds(session.graph, given=dict.fromkeys(feeds, (-limit, limit)))
+        emptied = emptied_values(session.graph)
     for name, result in results.items():
+        assert result.size or name in emptied or 0 in (session.graph.shape(name) or ())
         low, high = bounds[name]
         assert result.size == 0 or (low <= result.min() and result.max() <= high), name
 
@@ -80,9 +90,16 @@ def test_bounds_are_found_where_they_matter():
         mask = Greater(x, zero)
         ones = Cast <to = 7> (mask)
         sizes = Shape(image)
-        batch = Slice(sizes, first, c)
+        batch = Gather(sizes, first)
         best = ArgMax <axis = 1, keepdims = 0> (image)
         twice = Mul(batch, batch)
+        size = Cast <to = 1> (batch)
+        some = Div(size, half)
+        whole = Ceil(some)
+        steps = Cast <to = 7> (whole)
+        filled = ConstantOfShape(batch)
+        cut = Slice(x, first, batch)
+        rest = Slice(x, c, far)
         y = Add(ones, c)
     }}"""
     graph = sk.bind(sk.load(parsed(text)), backend="none", fold=False)
@@ -93,4 +110,8 @@ def test_bounds_are_found_where_they_matter():
     assert bounds["y"] == (13, 14)
     assert bounds["x"] == (-(2**63), 2**63 - 1)
     assert bounds["twice"] == (0, (2**31 - 1) ** 2)
+    low, high = bounds["steps"]
+    assert low == 0
+    assert (2**31 - 1) / 3 <= high < 2**31
+    assert emptied_values(graph).keys() == {"rest"}
     assert integer_bounds(graph, given={"x": (0, 7)}, longest=9)["twice"] == (0, 81)

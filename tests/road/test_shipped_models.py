@@ -53,6 +53,7 @@ def test_voice_is_told_with_state_over_many_chunks(backend, name):
     has_rate = "sr" in {one.name for one in alone.get_inputs()}
     rate = {"sr": np.array(16000)} if has_rate else {}
     with sk.InferenceSession(path, backend) as session:
+        assert backend == "openvino" or regions(session) == [backend]
         states = [np.zeros((2, 1, 128), np.float32)] * 2
         for chunk in RNG.standard_normal((50, 1, 576)).astype(np.float32) * 0.1:
             runs: list[Any] = [
@@ -89,6 +90,7 @@ def test_files_are_told_apart_in_batches(backend):
     path = shipped("magika", "model.onnx")
     alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     with sk.InferenceSession(path, backend) as session:
+        assert regions(session) == [backend]
         for count in (1, 6):
             content = RNG.integers(0, 257, (count, 2048), np.int32)
             content[:, 900:1100] = 256

@@ -14,7 +14,7 @@ import numpy as np
 import onnx.parser
 
 from subgraphkit.backend import RegionFallback
-from subgraphkit.ir import Node, body_graphs
+from subgraphkit.ir import Node, body_graphs, integer_bounds
 from subgraphkit.types import DataType
 from subgraphkit_onnxruntime import windows
 from subgraphkit_onnxruntime.foreign import FOREIGN_CHECKS
@@ -71,7 +71,9 @@ def _matrices_of_bytes(node: Node) -> str:
         return "scales and zero points of rows are an error"
     summed = (*(node.shape(0) or ())[-1:], *(node.shape(1 if is_plain else 3) or ())[-2:][:1])
     is_sum = any(isinstance(size, int) and size for size in summed)
-    return _product_of_bytes(node) if is_sum else "sums of nothing are left unwritten"
+    if not is_sum and (0 in summed or RegionFallback.emptied_by(node)):
+        return "sums of nothing are left unwritten"
+    return _product_of_bytes(node)
 
 
 _FARTHEST: Final = [np.iinfo(np.int32).max, np.iinfo(np.int64).max]
@@ -80,14 +82,17 @@ _MIXED: Final = {"QLinearConv": sys.maxsize, "QLinearMatMul": 21}
 _FACTOR: Final = 64
 """The largest whose sums fit 16 bits, so that ONNX Runtime leaves it as it is."""
 ENDS_ON_NOTHING: Final = frozenset(
-    {"ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LSTM", "RNN"}
-    | {"NegativeLogLikelihoodLoss", "ReduceMean", "RoiAlign", "Unique"}
+    {"ConvTranspose", "Einsum", "GRU", "InstanceNormalization", "LSTM", "MatMulInteger", "RNN"}
+    | {"NegativeLogLikelihoodLoss", "QLinearMatMul", "ReduceMean", "RoiAlign", "Unique"}
     | {"DynamicQuantizeLSTM", "FeatureVectorizer", "QAttention", "QLinearAveragePool"}
 )
 """Operators that end the process where they are fed nothing, or make 0 of it."""
 FAILS_ON_NOTHING: Final = frozenset(
-    ENDS_ON_NOTHING - {"RoiAlign"} | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
+    ENDS_ON_NOTHING - {"MatMulInteger", "QLinearMatMul", "RoiAlign"}
+    | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
 )
+_ANY: Final = -(2**63), 2**63
+_EXACT_DOUBLE: Final = 2**53
 _SHORT: Final = {"bfloat16", "bool", "float16"}
 _EXPANDED: Final = 27
 _FED_AXIS: Final = 20
@@ -154,7 +159,10 @@ def is_fed_sum(node: Node) -> bool:
 
 
 def _int64_through_double(node: Node) -> str:
-    return BEYOND_DOUBLES if node.dtype(0).label == "int64" and not is_fed_sum(node) else ""
+    if node.dtype(0).label != "int64" or is_fed_sum(node):
+        return ""
+    low, high = integer_bounds(node.graph).get(node.outputs[0], _ANY)
+    return BEYOND_DOUBLES if max(-low, high) > _EXACT_DOUBLE else ""
 
 
 def _quantize(node: Node) -> str:
@@ -279,10 +287,13 @@ def _scatter(node: Node) -> str:
 
 
 def _division(node: Node) -> str:
-    divisor = node.constant(1)
-    is_safe = divisor is not None and not (divisor == -1).any()
-    is_whole = node.dtype(0).label in {"int32", "int64"}
-    return "the least integer by -1 ends the process" if is_whole and not is_safe else ""
+    if node.dtype(0).label not in {"int32", "int64"}:
+        return ""
+    bounds, divisor = integer_bounds(node.graph), node.constant(1)
+    (low, high), (least, _) = (bounds.get(name, _ANY) for name in reversed(node.inputs))
+    is_safe = low > -1 or high < -1 or least > np.iinfo(node.dtype(0).numpy).min
+    is_safe |= divisor is not None and not (divisor == -1).any()
+    return "" if is_safe else "the least integer by -1 ends the process"
 
 
 def _slice(node: Node) -> str:

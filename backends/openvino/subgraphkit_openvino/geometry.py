@@ -1,9 +1,11 @@
 """Pools, resizings and axes of scales that OpenVINO computes otherwise than ONNX says."""
 
+from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from subgraphkit.ir import Node
-from subgraphkit.types import Dim
 
 _CHANNELS: Final = 2
 _SCALES: Final = 2
@@ -36,9 +38,9 @@ def resize_problem(node: Node) -> str:
 
 def _keeps_first_axis(node: Node) -> bool:
     """Say whether the first axis of what is resized is surely left as it is."""
-    shape = node.shape(0) or ()
+    shape, made = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
     axes = [axis % len(shape) for axis in node.attribute("axes", ())] or [*range(len(shape))]
-    if 0 not in axes:
+    if 0 not in axes or made[:1] == shape[:1] != (None,):
         return True
     place = axes.index(0)
     for how, one in ((max(1, len(node.inputs[:3]) - 1), 1), (_SIZES, shape[0])):
@@ -46,7 +48,7 @@ def _keeps_first_axis(node: Node) -> bool:
             continue
         if (stated := node.constant(how)) is not None:
             return len(stated) > place and bool(stated[place] == one)
-        return _first_size(node.producer(how)) == shape[0] is not None
+        return place == 0 and _own_sizes(node, how) > 0
     return bool(node.attribute("scales", (1,) * len(shape))[place] == 1)
 
 
@@ -58,20 +60,26 @@ def _keeps_channels(node: Node) -> bool:
     before, after = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
     known = {size for size in (*before[1:2], *after[1:2]) if isinstance(size, int)}
     needs = (len(before), node.attribute("mode")) == (4, "cubic") or len(before) == _VOLUMES
-    return (not needs and len(known) < _CHANNELS) or after[1:2] == before[1:2] != (None,)
+    is_same = after[1:2] == before[1:2] != (None,)
+    is_own = not node.attribute("axes", ()) and _own_sizes(node) >= _CHANNELS
+    return (not needs and len(known) < _CHANNELS) or is_same or is_own
 
 
-def _first_size(maker: Node | None) -> Dim:
-    """Return what a list of sizes begins with, where it is read from the shape of something."""
+def _own_sizes(node: Node, place: int = _SIZES) -> int:
+    """Return how many sizes that are stated are surely those of what is resized, from the first."""
+    maker, count = node.producer(place), len(node.shape(0) or ())
     while maker is not None and maker.op_type in {"Cast", "Concat", "Gather", "Slice", "Unsqueeze"}:
         if maker.op_type in {"Gather", "Slice"}:
-            begin = maker.constant(1)
-            if begin is None or not begin.size or begin.reshape(-1)[0] != 0:
-                return None
+            begin, end = maker.constant(1), maker.constant(2)
+            if begin is None or np.ravel(begin)[:1].tolist() != [0]:
+                return 0
+            count = 1 if end is None or end[0] < 0 else min(count, int(end[0]))
         maker = maker.producer(0)
     if maker is None or maker.op_type != "Shape" or maker.attribute("start", 0):
-        return None
-    return (maker.shape(0) or (None,))[0]
+        return 0
+    own = (node.shape(0) or ())[:count]
+    is_same = None not in own and own == (maker.shape(0) or ())[:count]
+    return count if is_same or maker.inputs[0] == node.inputs[0] else 0
 
 
 def pool_problem(node: Node) -> str:
@@ -111,12 +119,25 @@ def far_window(node: Node, filters: int = 1) -> str:
     kernel = node.attribute("kernel_shape", None) or (node.shape(filters) or ())[_CHANNELS:]
     pads = node.attribute("pads", None) or (0,) * 2 * len(sizes)
     steps = node.attribute("dilations", None) or ()
+    joined = _joined_pads(node.producer(0)) if node.op_type == "Conv" else None
     for axis, (size, taps, step) in enumerate(zip(sizes, kernel, steps, strict=False)):
         if not isinstance(size, int) and isinstance(taps, int):
             spare = max(taps, _TRIED) + pads[axis] + pads[axis + len(sizes)]
+            spare += 0 if joined is None else sum(joined[axis + _CHANNELS :: len(joined) // 2])
             if (taps - 1) * step >= spare:
                 return f"dilations beyond {_TRIED} places of an open size, which OpenVINO refuses"
     return ""
+
+
+def _joined_pads(node: Node | None) -> Sequence[int] | None:
+    """Return what a Pad adds at both ends if OpenVINO joins it to the convolution behind."""
+    if node is None or node.op_type != "Pad" or node.attribute("mode", "constant") != "constant":
+        return None
+    value = node.constant(2) if any(node.inputs[2:3]) else 0
+    is_zero = value is not None and not np.any(value) and not node.attribute("value", 0)
+    return (
+        node.attribute("pads", node.constant(1)) if is_zero and not any(node.inputs[3:]) else None
+    )
 
 
 def padded_point(node: Node) -> str:

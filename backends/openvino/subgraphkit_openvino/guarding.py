@@ -13,7 +13,7 @@ Fallback = Callable[[Subgraph], SubgraphOperator]
 
 MADE_UP: Final = frozenset(
     {"Flatten", "GRU", "GlobalAveragePool", "GlobalMaxPool", "GridSample", "LSTM", "RNN"}
-    | {"MaxRoiPool", "ReduceMean", "RoiAlign"}
+    | {"MaxRoiPool", "ReduceMax", "ReduceMean", "ReduceMin", "RoiAlign"}
 )
 """Operators of which OpenVINO makes anything, or ends the process, where there is nothing."""
 _OF_SOMETHING: Final = MADE_UP | {"ArgMax", "ArgMin", "AveragePool", "Conv", "LpPool", "MaxPool"}

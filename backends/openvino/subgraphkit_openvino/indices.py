@@ -101,9 +101,12 @@ def open_axis(node: Node) -> str:
 
 
 def summed_values(graph: BoundGraph) -> set[str]:
-    """Return the values whose numbers CumSum adds up."""
-    sums = (node for node in graph.nodes if node.op_type == "CumSum" and not node.domain)
-    return {source(node, (), 0) for node in sums}
+    """Return the values whose numbers CumSum adds up, or that make a mask of rows by columns."""
+    nodes = [node for node in graph.nodes if not node.domain]
+    sums = {source(node, (), 0) for node in nodes if node.op_type == "CumSum"}
+    products = (one for one in nodes if one.op_type == "Mul" and one.inputs[0] != one.inputs[1])
+    pairs = ([source(node, (), at) for at in range(2)] for node in products)
+    return sums | {one for one, other in pairs if one == other}
 
 
 def source(node: Node, ends: Collection[str], place: int = 1) -> str:

@@ -34,6 +34,7 @@ _NARROW: Final = frozenset({DataType.INT8, DataType.INT16, DataType.UINT8, DataT
 
 _EXACT: Final = 1 << 24
 """Whole numbers up to here are exact in float32."""
+_LONGEST: Final = _EXACT - 1024  # so that a size may be rounded up
 
 _READ: Final = 1024  # bytes: what is larger, a bundle leaves to its engines
 _24_BITS: Final = -_EXACT, _EXACT
@@ -99,11 +100,15 @@ class WholeNumbers:
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
             given |= dict.fromkeys(indices.summed_values(graph) & given.keys(), _MASK)
         elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
-        self._bounds = integer_bounds(graph, given=elsewhere, longest=_EXACT)
+        self._bounds = integer_bounds(graph, given=elsewhere, longest=_LONGEST)
         self._leaving = _leaving(graph)
+        self._sizes: set[str] = set()
         for index in graph.order:
             node = graph.nodes[index]
             if not graph.is_constant_node(index):
+                read = {*filter(None, node.inputs)} - graph.constants.keys()
+                if read <= self._sizes or node.op_type in {"Shape", "Size"}:
+                    self._sizes.update(node.outputs)
                 small = self._makes_small(node)
                 self._small.update((name, small) for name in node.outputs if name)
 
@@ -116,7 +121,7 @@ class WholeNumbers:
         op_type = node.op_type
         known = self._index_bounds(node)
         is_sized = self._is_sized(node)
-        is_proven = is_sized or self._fits_columns(node) or self._is_bounded_when_run(node)
+        is_proven = is_sized or self._is_bounded_when_run(node)
         if problem := "" if is_proven else indices.index_problem(node, known):
             return Refusal("shape", problem)
         checks = known is not None or is_sized
@@ -225,31 +230,13 @@ class WholeNumbers:
         is_fed = self._is_outermost and name in (*self._graph.inputs, *self._graph.defaults)
         return None if is_fed else self._bounds.get(name)
 
-    def _fits_columns(self, node: Node) -> bool:
-        """Say whether places are put together of one index for each axis, all of them in range."""
-        places, shape = node.producer(1), node.shape(0)
-        if node.op_type != "GatherND" or places is None or places.op_type != "Concat" or not shape:
-            return False
-        rank, first = len(node.shape(1) or ()), node.attribute("batch_dims", 0)
-        if places.attribute("axis") not in {-1, rank - 1}:
-            return False
-        whole = {name: self._bounds.get(name) for name in places.inputs}
-        if any((self._graph.shape(name) or (0,))[-1] != 1 for name in whole):
-            return False
-        columns = [(whole[name], size) for name, size in zip(places.inputs, shape[first:])]  # noqa: B905 (the axes behind are taken whole)
-        return all(
-            limits is not None and isinstance(size, int) and -size <= limits[0] and limits[1] < size
-            for limits, size in columns
-        )
-
     def _is_bounded_when_run(self, node: Node) -> bool:
-        """Say whether places along open axes are computed; ``keep_places_inside`` bounds those.
+        """Say whether places are computed; ``keep_places_inside`` bounds those.
 
         Numbers that are fed, and only moved or added, are left to what reports them.
         """
-        depth = (node.shape(1) or ("",))[-1]
-        is_open = node.op_type == "GatherND" and indices.reach(node) is None
-        if not is_open or not isinstance(depth, int):
+        is_deep = node.op_type == "GatherND" and isinstance((node.shape(1) or ("",))[-1], int)
+        if not is_deep and node.op_type != "ScatterElements":
             return False
         waiting = [node.inputs[1]]
         while waiting:
@@ -266,7 +253,12 @@ class WholeNumbers:
         """Say whether the numbers that a node reads and makes fit what it computes in."""
         is_exact = op_type in _MOVING or op_type in _EXACT_IN_INT32
         limits = _32_BITS if is_exact else _24_BITS
-        fits = all(self._is_small(name) or self._is_within(name, limits) for name in names)
+        fits = all(
+            self._is_small(name)
+            or self._is_within(name, limits)
+            or (is_exact and name in self._sizes)  # no array has more elements than 31 bits count
+            for name in names
+        )
         return fits and (is_exact or op_type in _EXACT_IF_SMALL)
 
     def _is_within(self, name: str, limits: Bounds) -> bool:

@@ -102,3 +102,10 @@ def join_no_open_axis(op: Any, ops: Any) -> None:
         if is_open and is_stored and [*value.get_shape()][-1:] > [1]:
             unknown = ops.add(value, nothing_known(maker.output(0), [-1], ops))
             op.input(place).replace_source_output(unknown.output(0))
+
+
+@walks.each("TopK")
+def order_by_place(op: Any, _: Any) -> None:
+    """Leave equal numbers in the order of their places, and not in any."""
+    for name, wanted in (("sort", "value"), ("stable", True)):
+        op.set_attribute(name, wanted)

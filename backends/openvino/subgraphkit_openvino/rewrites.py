@@ -6,10 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_openvino import library, walks
+from subgraphkit_openvino import library, reductions, walks
 from subgraphkit_openvino.folding import compute_stored
 from subgraphkit_openvino.kernels import QUICKER
-from subgraphkit_openvino.reductions import join_no_open_axis, nothing_known, widen_reductions
 
 _LEVELS: Final = 256
 _MASK: Final = 3
@@ -93,19 +92,25 @@ def drop_idle_conversions(op: Any, _: Any) -> None:
         op.output(0).replace(op.input_value(0))
 
 
-@walks.each("GatherND")
+@walks.each("GatherND", "ScatterElementsUpdate")
 def keep_places_inside(op: Any, ops: Any) -> None:
-    """Bound indices of GatherND by open sizes, so that nothing beside the array is read.
+    """Bound places by sizes, so that nothing beside the array is read or written.
 
     Indices out of range are an error in ONNX; of these, the nearest element is taken.
     """
-    data, places = op.input_values()
-    if places.get_node().get_type_name() == "Constant" or data.get_partial_shape().is_static:
+    data, places, *_ = op.input_values()
+    if places.get_node().get_type_name() == "Constant":
         return
-    first = op.get_attributes()["batch_dims"]
-    ends = (first, first + places.get_partial_shape()[-1].get_length(), 1)
+    if op.get_type_name() == "GatherND":
+        first = op.get_attributes()["batch_dims"]
+        end = first + places.get_partial_shape()[-1].get_length()
+    else:
+        axis = int(op.input_value(3).get_node().get_data().reshape(-1)[0])
+        first = axis % data.get_partial_shape().rank.get_length()
+        end = first + 1
     shape = ops.shape_of(data, places.get_element_type().get_type_name())
-    sizes = ops.slice(shape, *(ops.constant(np.array([end], np.int64)) for end in ends))
+    ends = (ops.constant(np.array([one], np.int64)) for one in (first, end, 1))
+    sizes = ops.slice(shape, *ends)
     one = ops.constant(np.ones(1, np.int64), places.get_element_type())
     least = ops.maximum(places, ops.negative(sizes))
     op.input(1).replace_source_output(ops.minimum(least, ops.subtract(sizes, one)).output(0))
@@ -295,7 +300,7 @@ def mask_attention(op: Any, ops: Any) -> None:
         shape = scores.get_partial_shape()
         is_bare = made and shape.rank.is_static and len(shape) > 1 and shape[-1].is_dynamic
     if is_bare:
-        none = nothing_known(op.input_value(int(is_whole)), [[-1 - is_whole]], ops)
+        none = reductions.nothing_known(op.input_value(int(is_whole)), [[-1 - is_whole]], ops)
         place, mask = (_MASK, none) if is_whole else (0, ops.add(scores, none))
         op.input(place).replace_source_output(mask.output(0))
 
@@ -381,11 +386,11 @@ def hand_out_branches(model: Any) -> None:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    widen_reductions, drop_idle_conversions, split_by_lengths, round_before_limits,
+    reductions.widen_reductions, drop_idle_conversions, split_by_lengths, round_before_limits,
     subtract_whole_numbers, keep_places_inside, end_where_it_begins, cover_other_axes,
     repeat_along_new_axes, align_corners_by_sizes, stretch_slopes, multiply_matrices, hold_apart,
-    read_alone, choose_first, take_absolutes, mask_attention, spread_channels, join_no_open_axis,
-    spread_by_ones, keep_above_nothing, compute_stored, scatter_elsewhere, *QUICKER,
-    hand_out_branches,
+    read_alone, choose_first, reductions.order_by_place, take_absolutes, mask_attention,
+    spread_channels, reductions.join_no_open_axis, spread_by_ones, keep_above_nothing,
+    compute_stored, scatter_elsewhere, *QUICKER, hand_out_branches,
 )  # fmt: skip
 """Every rewrite, in order; each changes an ``openvino.Model`` in place."""

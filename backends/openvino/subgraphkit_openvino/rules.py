@@ -27,8 +27,6 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = {
     "DynamicQuantizeLinear": "rounds half a step the other way",
     "LpNormalization": "adds to the norm, so that small rows stay smaller",
     "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
-    "ReduceMax": "starts from the least finite number, so that infinities are lost",
-    "ReduceMin": "starts from the greatest finite number, so that infinities are lost",
     "Shrink": "multiplies what is dropped by 0, which is NaN of infinities",
     "ThresholdedRelu": "multiplies what is below by 0, which is NaN of infinities",
 }
@@ -43,9 +41,10 @@ _PACKED_ONCE: Final = Refusal(
 LOSES_NAN: Final = frozenset(
     {"Celu", "Clip", "Exp", "Gelu", "GlobalMaxPool", "Greater", "GreaterOrEqual", "HardSigmoid"}
     | {"HardSwish", "LogSoftmax", "Max", "MaxPool", "Min", "ReduceLogSumExp", "Relu", "Softmax"}
-    | {"TopK"}
+    | {"ReduceMax", "ReduceMin", "TopK"}
 )
-"""Operators that make a number or a truth of NaN in OpenVINO, or NaN of a number."""
+"""Operators that make a number or a truth of NaN in OpenVINO, or NaN of a number; or that begin at
+the last finite number, so that an infinity is lost."""
 
 
 def refusals(graph: BoundGraph, numbers: WholeNumbers | None) -> dict[int, Refusal]:
@@ -116,13 +115,6 @@ def _doubles(node: Node) -> Refusal | None:
 
 def _operator(node: Node) -> Refusal | None:
     """Refuse what OpenVINO is known to compute otherwise than ONNX says."""
-    if node.op_type in {"ReduceMax", "ReduceMin"} and node.dtype(0) not in _FLOATS:
-        if is_fixed(node) or node.dtype(0) not in {DataType.INT64, DataType.UINT64}:
-            return None
-        return Refusal("shape", "may be of nothing, which OpenVINO begins at an end of 32 bits")
-    before = node.producer(0) if node.op_type == "ReduceMax" and is_fixed(node) else None
-    if before is not None and before.op_type == "Relu":  # nothing of that is below 0
-        return None
     if (otherwise := _OUT_OF_LINE.get(node.qualified_op_type)) is not None:
         return Refusal("op_unsupported", f"OpenVINO {otherwise}")
     maker = RegionFallback.emptied_by(node) if node.op_type in MADE_UP else None
@@ -312,10 +304,26 @@ def _norm(node: Node) -> str:
 
 def _top_k(node: Node) -> str:
     count = node.constant(1)
-    if count is not None and not count.any():
-        return "none of the largest, which OpenVINO fails to make"
-    wants_indices = len(node.outputs) > 1 and _is_read(node, node.outputs[1])
-    return "indices of equal numbers, which OpenVINO orders otherwise" if wants_indices else ""
+    is_none = count is not None and not count.any()
+    return "none of the largest, which OpenVINO fails to make" if is_none else ""
+
+
+def _extreme(node: Node) -> str:
+    """Refuse an extreme of what may hold infinities that nobody feeds."""
+    waiting, seen = [node], {node.id}
+    for one in waiting:
+        for place in range(len(one.inputs)):
+            stored, maker = one.constant(place), one.producer(place)
+            if stored is not None and stored.dtype.kind == "f" and np.isinf(stored).any():
+                return "infinities, in place of which OpenVINO makes the last finite number"
+            if maker is None or stored is not None or maker.id in seen:
+                continue
+            seen.add(maker.id)
+            by = maker.constant(1) if maker.op_type == "Div" else None
+            if maker.op_type in _INFINITE and (by is None or not by.all()):
+                return f"what {maker.op_type} makes, of which OpenVINO loses infinities"
+            waiting += [maker] if maker.op_type in _CARRYING | {"Div"} else []
+    return ""
 
 
 def _unique(node: Node) -> str:
@@ -330,6 +338,8 @@ def _is_read(node: Node, value: str) -> bool:
     return node.graph.is_output(value) or any(value in (*n.inputs, *n.captures) for n in readers)
 
 
+_INFINITE: Final = frozenset({"Div", "Exp", "Log", "Pow", "Reciprocal"})
+_CARRYING: Final = MOVES | {"Add", "Concat", "Max", "Min", "Mul", "Neg", "Pad", "Sub", "Where"}
 _HALVES: Final = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
 _FLOATS: Final = _HALVES | {DataType.FLOAT, DataType.DOUBLE, DataType.UNDEFINED}
 _READ: Final = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
@@ -366,6 +376,7 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "PRelu": _p_relu,
     "QuantizeLinear": _quantize,
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), _extreme),
     **dict.fromkeys(("Resize", "Upsample"), resize_problem),
     "Reshape": lambda node: _fed_axes(node) or USES["Reshape"](node),
     "SimplifiedLayerNormalization": lambda n: "no epsilon" * ("epsilon" not in n.attributes),

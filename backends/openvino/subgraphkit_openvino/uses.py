@@ -257,8 +257,9 @@ def _pad(node: Node) -> str:
         return "an open number of pads, with which OpenVINO fails to compile"
     if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND]:
         return ""
-    if (value := node.constant(_SUMMAND)) is None:
+    if not _is_stored(node, _SUMMAND):
         return "a value known when running, in place of which OpenVINO pads with anything"
+    value = np.asarray(node.constant(_SUMMAND) or 0.0)
     is_rounded = value.dtype.kind == "i" and (value.astype(np.float32) != value).any()
     return "a value that OpenVINO rounds to the 24 bits of float32" if is_rounded else ""
 
@@ -301,7 +302,7 @@ def _reshape(node: Node) -> str:
     if drops and len(read) == len(made) and read != made and 1 in made:
         return "a reduction laid out with a size of 1, which OpenVINO leaves as it was"
     is_plane = len(read) == _CORNERS and all(isinstance(size, int) for size in read[1:])
-    if not is_plane or len(made) < _CORNERS or isinstance(made[1], int):
+    if not is_plane or not 0 <= len(made) - _CORNERS <= 1 or isinstance(made[1], int):
         return ""
     turned = any(one.op_type == "Transpose" for one in node.consumers())
     return "what OpenVINO takes for shuffled channels, and fails to compile" if turned else ""

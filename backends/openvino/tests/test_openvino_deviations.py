@@ -282,18 +282,20 @@ def test_an_operand_without_elements_is_joined():
         np.testing.assert_array_equal(opened.run(None, {"x": _X43})[0], _X43)
 
 
-@pytest.mark.parametrize(("row", "is_taken"), [(1, True), (2, False)])
-def test_places_of_one_index_for_each_axis_are_proven_axis_by_axis(row, is_taken):
+def test_places_that_are_computed_are_kept_inside_of_the_array():
     model = _untyped(
-        "g (float[2,6,3] x, float[1,6] s) => (float[1,3] y) "
-        f"<int64[1,1] r = {{{row}}}> {{ c = ArgMax<axis=1>(s) p = Concat<axis=1>(r, c) "
-        "y = GatherND(x, p) }"
+        "g (float[N,6,3] x, float[1,6] s) => (float[1,3] y, float[N,6,3] z) <int64[1] r = {1}, "
+        "int64[1,1] row = {1}, int64[1] from = {0}, int64[1] to = {1}, float nine = {9}> "
+        "{ c = ArgMax<axis=1>(s) p = Concat<axis=1>(row, c) y = GatherND(x, p) "
+        "one = Slice(x, from, to) f = Shape(one) u = Expand(nine, f) n = Add(c, r) "
+        "i = Expand(n, f) z = ScatterElements<axis=0>(x, i, u) }"
     )
-    assert ("numpy" not in homes(model)) is is_taken
-    if is_taken:
-        x, s = np.arange(36, dtype=np.float32).reshape(2, 6, 3), np.eye(6, dtype=np.float32)[4:5]
-        with session(model) as opened:
-            np.testing.assert_array_equal(opened.run(None, {"x": x, "s": s})[0], x[1, 4:5])
+    assert {*homes(model)} == {"openvino"}
+    x, s = np.arange(36, dtype=np.float32).reshape(2, 6, 3), np.eye(6, dtype=np.float32)[:1]
+    with session(model) as opened:
+        y, z = opened.run(None, {"x": x, "s": s})
+    np.testing.assert_array_equal(y, x[1, :1])
+    np.testing.assert_array_equal(z, [x[0], np.full((6, 3), 9)])
 
 
 @pytest.mark.parametrize(("ends", "problem"), [("2", "takes nothing"), ("1", "takes"), ("3", "")])

@@ -138,7 +138,7 @@ from subgraphkit.errors import SubgraphkitWarning
             """(bool[3] c) => (int64[1] y) <int64[3] w = {1,2,3}>
             { x = Compress(w, c) y = ReduceMin(x) }""",
             16,
-            "at an end of 32 bits",
+            "Compress may leave nothing of",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.ir import BoundGraph, Bounds, Node, Subgraph, integer_bounds
+from subgraphkit.ir import BoundGraph, Node, Subgraph, integer_bounds
 
 _Limits = tuple[Sequence[int], Sequence[int]]
 """The least and the greatest index, for each place in the last axis or for all of them."""
@@ -44,7 +44,6 @@ class Indices:
 
     def __init__(self, graph: BoundGraph) -> None:
         self._graph = graph
-        self._bounds: dict[str, Bounds] = {}
 
     def problem(self, node: Node) -> str:
         """Return why the indices of a node might reach too far; empty if they do not.
@@ -58,8 +57,7 @@ class Indices:
         if name in self._graph.constants:
             fits = _fit(self._graph.constants[name].array(), limits)
         else:
-            self._bounds = self._bounds or integer_bounds(self._graph)
-            known = self._bounds.get(name)
+            known = integer_bounds(self._graph).get(name)
             fits = known is not None and max(limits[0]) <= known[0] and known[1] <= min(limits[1])
         return "" if fits else f"indices {name!r} may be out of range, and TVM does not look"
 

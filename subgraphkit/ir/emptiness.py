@@ -1,0 +1,138 @@
+"""Values that a run may leave without elements, though whatever is fed has some.
+
+ONNX says what operators make of nothing. Many libraries make something else of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from subgraphkit.ir.bounds import Bounds, BoundsPass
+from subgraphkit.ir.costs import PASSING_ON, elements
+from subgraphkit.ir.graph import Graph, Node
+from subgraphkit.types import Dim
+
+EMPTYING: Final = frozenset((
+    "CenterCropPad", "Compress", "ConstantOfShape", "Expand", "NonMaxSuppression", "NonZero",
+    "Range", "SequenceAt", "Slice", "TopK",
+))  # fmt: skip
+"""Operators that may leave nothing of something. Bodies, parts and paddings hardly do so: to count
+them would cut many models."""
+
+_COUNTED: Final = {"CenterCropPad": 1, "ConstantOfShape": 0, "Expand": 1, "TopK": 1}
+"""Operators that leave something if no number of this input is 0."""
+_KEEPING: Final = frozenset({*PASSING_ON, "Cast", "Concat", "Mul", "Where"})
+_FEW: Final = 64
+_RECURRENT: Final = frozenset({"GRU", "LSTM", "RNN"})
+_FAR: Final = 2**31 - 1
+
+_found: Final[WeakKeyDictionary[Graph, Mapping[str, int]]] = WeakKeyDictionary()
+
+
+def emptied_values(graph: Graph) -> Mapping[str, int]:
+    """Return the values that may have no elements, with the node that may leave them none.
+
+    A value is not among them if a feed would show it. The nodes of a graph are walked once.
+    """
+    if graph not in _found:
+        _found[graph] = _EmptinessPass(graph).makers
+    return _found[graph]
+
+
+def emptying_node(node: Node) -> Node | None:
+    """Return a node that may leave this one nothing to read; None if a feed would show it."""
+    makers = emptied_values(node.graph)
+    found = [makers[name] for name in _data(node) if name in makers]
+    return node.graph.nodes[found[0]] if found else None
+
+
+def _data(node: Node) -> Sequence[str]:
+    return node.inputs[:1] if node.op_type in _RECURRENT else node.inputs  # states follow data
+
+
+class _EmptinessPass(BoundsPass):
+    """Bounds of whole numbers, where a size is 1 or more unless a node may have left nothing."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.makers: dict[str, int] = {}
+        self._filled: set[str] = set()  # whole numbers without a 0 among them
+        self._fed = {size for name in graph.inputs for size in graph.shape(name) or () if size}
+        super().__init__(graph, {}, _FAR)
+
+    def sizes(self, name: str) -> Bounds:
+        low, high = super().sizes(name)
+        return low + (name not in self.makers), high
+
+    def enter(self, node: Node) -> None:
+        super().enter(node)
+        read = node.inputs[int(node.op_type == "Where") :][
+            : 1 if node.op_type in PASSING_ON else None
+        ]
+        if node.op_type in _KEEPING and all(map(self._has_no_zero, read)):
+            self._filled.update(node.outputs)
+        before = (self.makers[name] for name in _data(node) if name in self.makers)
+        maker = node.id if self._may_empty(node) else next(before, None)
+        if maker is None:
+            return
+        for name in filter(None, node.outputs):
+            shape = self.graph.shape(name)
+            sizes = {None} if shape is None else {*shape} - self._fed
+            if not all(isinstance(size, int) for size in sizes):
+                self.makers[name] = maker
+
+    def _may_empty(self, node: Node) -> bool:
+        if node.op_type in _COUNTED:
+            return not self._has_no_zero(node.inputs[_COUNTED[node.op_type]])
+        if node.op_type == "Range":
+            ends = [self.input(node, place) for place in range(3)]
+            start, limit, step = (one or (0, 0) for one in ends)
+            return not (start[1] < limit[0] and step[0] > 0)
+        is_slice = node.op_type == "Slice"
+        return not self._leaves_some(node) if is_slice else node.op_type in EMPTYING
+
+    def _has_no_zero(self, name: str) -> bool:
+        limits, stored = self.of(name), self.graph.constants.get(name)
+        if limits is None or name in self._filled or limits[0] > 0 or limits[1] < 0:
+            return limits is not None
+        if stored is None or elements(stored.type.shape) > _FEW:
+            return False
+        return bool(stored.array().all())
+
+    def _leaves_some(self, node: Node) -> bool:
+        """Say whether a slice of something is not empty along any axis of a size not known."""
+        made, sizes = self.graph.shape(node.outputs[0]), node.shape(0)
+        starts, ends = self._parts(node, 1, "starts"), self._parts(node, 2, "ends")
+        steps = self._parts(node, 4, "steps") if any(node.inputs[4:5]) else [(1, 1)] * len(starts)
+        axes = node.attribute("axes", node.constant(3))
+        is_known = axes is not None or not any(node.inputs[3:4])
+        if not made or not sizes or not is_known or not len(starts) == len(ends) == len(steps) > 0:
+            return False
+        along = range(len(starts)) if axes is None else np.ravel(axes)
+        return all(
+            _some(made[axis], 0) > 0 or _reaches(_some(sizes[axis]), *part)
+            for axis, *part in zip(along, starts, ends, steps, strict=False)
+        )
+
+    def _parts(self, node: Node, place: int, name: str) -> list[Bounds]:
+        """Return the bounds of each number that says what is cut; none if nothing is known."""
+        given = node.attribute(name, node.constant(place))
+        if given is not None:
+            return [(int(one), int(one)) for one in np.ravel(given)]
+        limits = self.input(node, place)
+        count = (node.shape(place) or (None,))[0]
+        return [limits] * count if limits is not None and isinstance(count, int) else []
+
+
+def _some(size: Dim, otherwise: int = 1) -> int:
+    return size if isinstance(size, int) else otherwise
+
+
+def _reaches(least: int, start: Bounds, end: Bounds, step: Bounds) -> bool:
+    """Say whether a part of so many elements, or of more, has an element."""
+    if step[0] > 0 <= start[0]:
+        return start[1] < min(least, end[0] + least * (end[0] < 0))
+    if step[0] > 0:
+        return start[1] < 0 and end[0] >= _FAR
+    return step[1] < 0 and (start == (-1, -1) or start[0] >= _FAR) and end[1] <= -_FAR
