@@ -77,8 +77,8 @@ _EXACT_IF_SMALL: Final = _EXACT_IN_INT32 | {
 }
 
 _QUANTISED: Final = frozenset(
-    {"ConvInteger", "DequantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
-    | {"QuantizeLinear"}
+    {"ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv"}
+    | {"QLinearMatMul", "QuantizeLinear"}
 )
 """Operators whose 8-bit numbers are meant for a library like this one."""
 

@@ -6,80 +6,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit_openvino import library, reductions, walks
+from subgraphkit_openvino import library, quantising, reductions, walks
 from subgraphkit_openvino.folding import compute_stored
 from subgraphkit_openvino.kernels import QUICKER
 
-_LEVELS: Final = 256
 _MASK: Final = 3
 _IMAGES: Final = 4
-_COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _RISING: Final = {"Convolution", "GroupConvolution", "MaxPool", "Relu", "Result"}
-_PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 _SUMS: Final = {"MatMul", "ReduceMean"}
-
-
-@walks.each("FakeQuantize")
-def round_before_limits(op: Any, ops: Any) -> None:
-    """Round what is quantised by its step; an ``openvino.Model`` is changed in place.
-
-    OpenVINO rounds the distance from the lower limit. A number halfway between two steps is then no
-    longer halfway, or goes to the other step. Kernels of eight bits stay what they are.
-    """
-    if (step := _step(op)) is not None:
-        scale = ops.constant(step)
-        parts = ops.divide(op.input_value(0), scale)
-        # else times what 1 / scale rounds to
-        parts.get_rt_info()["nonconvertable_divide_0"] = True
-        steps = ops.round(parts, "half_to_even")
-        op.input(0).replace_source_output(ops.multiply(steps, scale).output(0))
-
-
-def _step(op: Any) -> Any:
-    """Return the size of a step; None where it is not known."""
-    ends = [op.input_value(place).get_node() for place in range(1, 5)]
-    stored = all(one.get_type_name() == "Constant" for one in ends)
-    if not stored or op.get_attributes()["levels"] != _LEVELS:
-        return None
-    low, high, first, last = (np.float64(one.get_data(dtype=np.float32)) for one in ends)
-    if not (last - first == _LEVELS - 1).all():
-        return None
-    near = ((high - low) / (_LEVELS - 1)).astype(np.float32)
-    below = (first - np.rint(first - low / near)).astype(np.float32)
-    around = (near, *(np.nextafter(near, np.float32(end)) for end in (0, np.inf)))
-    steps = (one for one in around if (below * one == low).all())
-    return next((one for one in steps if ((below + _LEVELS - 1) * one == high).all()), near)
-
-
-@walks.each("Subtract")
-def subtract_whole_numbers(op: Any, ops: Any) -> None:
-    """Take zero points from whole numbers; beside a product, for what is compared alone.
-
-    OpenVINO multiplies both by the scale first, so that the last digit is another, and nothing is
-    less than 0. The greater of a number and nothing keeps it from joining the scale with what is
-    added behind.
-    """
-    wide, scaled = [op.input_value(place).get_node() for place in range(2)], walks.readers(op)
-    read = {one.get_type_name() for multiplied in scaled for one in walks.readers(multiplied)}
-    if (
-        {one.get_type_name() for one in wide} != {"Convert"}
-        or {one.get_type_name() for one in scaled} != {"Multiply"}
-        or not all(one.get_input_element_type(0).is_integral() for one in wide)
-        or wide[0].input_value(0).get_node().get_type_name() == "Constant"
-    ):
-        return
-    kind = op.get_output_element_type(0)
-    less = ops.subtract(*(ops.convert(one.input_value(0), "i32") for one in wide))
-    less, is_multiplied = ops.convert(less, kind), not read.isdisjoint(_PRODUCTS)
-    if not is_multiplied:
-        op.output(0).replace(less.output(0))
-    for one in scaled:
-        is_first = one.input_value(0).get_node().get_friendly_name() == op.get_friendly_name()
-        exact = ops.multiply(less, one.input_value(int(is_first))) if is_multiplied else one
-        for end in one.output(0).get_target_inputs():
-            if not is_multiplied or end.get_node().get_type_name() in _COMPARISONS:
-                low = ops.convert(ops.constant(np.float32(-np.inf)), kind)
-                end.replace_source_output(ops.maximum(exact.output(0), low).output(0))
 
 
 @walks.each("Convert", "ConvertLike")
@@ -386,9 +320,10 @@ def hand_out_branches(model: Any) -> None:
 
 
 REWRITES: Final[Sequence[Callable[[Any], None]]] = (
-    reductions.widen_reductions, drop_idle_conversions, split_by_lengths, round_before_limits,
-    subtract_whole_numbers, keep_places_inside, end_where_it_begins, cover_other_axes,
-    repeat_along_new_axes, align_corners_by_sizes, stretch_slopes, multiply_matrices, hold_apart,
+    quantising.quantise_by_step, reductions.widen_reductions, drop_idle_conversions,
+    split_by_lengths, quantising.round_before_limits, quantising.subtract_whole_numbers,
+    keep_places_inside, end_where_it_begins, cover_other_axes, repeat_along_new_axes,
+    align_corners_by_sizes, stretch_slopes, multiply_matrices, hold_apart,
     read_alone, choose_first, reductions.order_by_place, take_absolutes, mask_attention,
     spread_channels, reductions.join_no_open_axis, spread_by_ones, keep_above_nothing,
     compute_stored, scatter_elsewhere, *QUICKER, hand_out_branches,

@@ -24,7 +24,6 @@ _OUT_OF_LINE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Bernoulli", "Multinomial", *_RANDOM), "draws other random numbers"),
     "BitShift": "shifts without a sign, and saturates instead of dropping bits",
     **dict.fromkeys(("DFT", "STFT"), "is exact to four digits only"),
-    "DynamicQuantizeLinear": "rounds half a step the other way",
     "LpNormalization": "adds to the norm, so that small rows stay smaller",
     "NonMaxSuppression": "also suppresses boxes that lie exactly on the threshold",
     "Shrink": "multiplies what is dropped by 0, which is NaN of infinities",
