@@ -106,11 +106,6 @@ def is_one_stored(node: Node) -> bool:
     return set(node.shape(0) or ()) == {1} and _is_stored(node, 0)
 
 
-def _stored_product(node: Node) -> str:
-    told = "a product of what is stored, to which OpenVINO joins what follows once for all runs"
-    return told if _is_stored(node, 1) and _is_stored(node, 0) else ""
-
-
 def _behind_state(node: Node) -> str:
     """Refuse a number behind the last state of one direction, which OpenVINO lays out anew."""
     other = node.shape(1) if len(node.inputs) > 1 else ()
@@ -369,12 +364,12 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     **dict.fromkeys(("Add", "Div", "Mod", "Mul", "Neg", "Pow", "Sub"), _behind_state),
     "Compress": _compress,
     "Concat": _turned_halves,
-    "Conv": lambda n: _conv(n) or far_window(n) or padded_point(n) or _stored_product(n),
+    "Conv": lambda n: _conv(n) or far_window(n) or padded_point(n),
     "ConvInteger": lambda n: _conv(n) or far_window(n) or padded_point(n),
-    "ConvTranspose": lambda n: _conv_transpose(n) or lost_point(n) or _stored_product(n),
+    "ConvTranspose": lambda n: _conv_transpose(n) or lost_point(n),
     "DequantizeLinear": _dequantize,
     "GatherElements": _gather_elements,
-    "Gemm": lambda node: _gemm(node) or other_steps(node) or _stored_product(node),
+    "Gemm": lambda node: _gemm(node) or other_steps(node),
     "GlobalMaxPool": _quantised_maxima,
     "GridSample": lambda n: _WIDENED * (n.dtype(0) is _BOOL or n.dtype(1) is not DataType.FLOAT),
     "IsInf": lambda n: "" if n.shape(0) == () or is_fixed(n) else "open sizes, where it finds none",
@@ -382,7 +377,7 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "LayerNormalization": _layer_norm,
     **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _variadic),
     "Gather": other_steps,
-    "MatMul": lambda n: _turned_columns(n) or other_steps(n) or _stored_product(n),
+    "MatMul": lambda n: _turned_columns(n) or other_steps(n),
     "MaxRoiPool": lambda node: _open_regions(node, _CORNERS + 1),
     **dict.fromkeys(_RECURRENT, _recurrent),
     "Pad": _pad,

@@ -82,7 +82,6 @@ from subgraphkit.errors import SubgraphkitWarning
         ("(float x, float z) => (float y) { y = Max(x, z, x) }", 7, "single numbers"),
         ("(float[1,2] x) => (y) { y = ReduceLogSum<axes = [1]>(x) }", 13, "axes as an attribute"),
         ("(int8[2] x) => (uint32[2] y) { y = Cast<to = 12>(x) }", 18, "more than the 31 bits"),
-        ("(float[1] b) => (y) <float[1,1] w={3}> {x=Neg(w) y=Gemm(x,w,b)}", 18, "a product of"),
         ("(float[2,2] x) => (y) <int64[2] s={2,3}> { y=Resize(x,,,s) }", 18, "channels that may"),
         ("(float[1,1,1] x) => (y) <float[1,1,1] w = {2}> { y = MatMul(x, w) }", 7, "one by one"),
         (
