@@ -307,24 +307,6 @@ def _top_k(node: Node) -> str:
     return "none of the largest, which OpenVINO fails to make" if is_none else ""
 
 
-def _extreme(node: Node) -> str:
-    """Refuse an extreme of what may hold infinities that nobody feeds."""
-    waiting, seen = [node], {node.id}
-    for one in waiting:
-        for place in range(len(one.inputs)):
-            stored, maker = one.constant(place), one.producer(place)
-            if stored is not None and stored.dtype.kind == "f" and np.isinf(stored).any():
-                return "infinities, in place of which OpenVINO makes the last finite number"
-            if maker is None or stored is not None or maker.id in seen:
-                continue
-            seen.add(maker.id)
-            by = maker.constant(1) if maker.op_type == "Div" else None
-            if maker.op_type in _INFINITE and (by is None or not by.all()):
-                return f"what {maker.op_type} makes, of which OpenVINO loses infinities"
-            waiting += [maker] if maker.op_type in _CARRYING | {"Div"} else []
-    return ""
-
-
 def _unique(node: Node) -> str:
     if not node.attribute("sorted", 1):
         return "no order, in which OpenVINO makes zeros"
@@ -337,8 +319,6 @@ def _is_read(node: Node, value: str) -> bool:
     return node.graph.is_output(value) or any(value in (*n.inputs, *n.captures) for n in readers)
 
 
-_INFINITE: Final = frozenset({"Div", "Exp", "Log", "Pow", "Reciprocal"})
-_CARRYING: Final = MOVES | {"Add", "Concat", "Max", "Min", "Mul", "Neg", "Pad", "Sub", "Where"}
 _HALVES: Final = frozenset({DataType.FLOAT16, DataType.BFLOAT16})
 _FLOATS: Final = _HALVES | {DataType.FLOAT, DataType.DOUBLE, DataType.UNDEFINED}
 _READ: Final = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "softmax_precision"}
@@ -375,7 +355,6 @@ _PROBLEMS: Final[Mapping[str, Callable[[Node], str]]] = {
     "PRelu": _p_relu,
     "QuantizeLinear": _quantize,
     **dict.fromkeys(("ReduceL1", "ReduceL2"), _norm),
-    **dict.fromkeys(("ReduceMax", "ReduceMin"), _extreme),
     **dict.fromkeys(("Resize", "Upsample"), resize_problem),
     "Reshape": lambda node: _fed_axes(node) or USES["Reshape"](node),
     "SimplifiedLayerNormalization": lambda n: "no epsilon" * ("epsilon" not in n.attributes),
