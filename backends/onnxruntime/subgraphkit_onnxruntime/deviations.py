@@ -32,7 +32,8 @@ def deviation(node: Node) -> str:
         which = f", which {maker.op_type} may leave" if maker is not None else ""
         return f"of nothing{which}, it makes 0, fails or ends the process"
     check = (FOREIGN_CHECKS if node.domain else _CHECKS).get(op_type)
-    return check(node) if check is not None else ""
+    found = check(node) if check is not None else ""
+    return found or windows.empties_pools(node)
 
 
 @cache
@@ -367,7 +368,6 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "DFT": _half_spectrum,
     "Div": _division,
     "Dropout": _dropout,
-    **dict.fromkeys(windows.EMPTYING, windows.empties_pools),
     **dict.fromkeys(("Erf", "Sigmoid"), _of_scalar),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     "Gather": lambda n: _PARTS * (n.dtype(0) is DataType.STRING and takes_parts(n)),
@@ -389,7 +389,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node], str]]] = {
     "Scan": lambda node: _bodies(node) or _scan(node),
     **dict.fromkeys(("ScatterElements", "ScatterND"), _scatter),
     "Shrink": lambda n: _IN_FLOAT if _is_whole(n) else "",
-    "Slice": lambda node: _slice(node) or windows.empties_pools(node),
+    "Slice": _slice,
     "STFT": _stft,
     "Upsample": lambda node: cut_fractions(node) or copied(node),
     **dict.fromkeys(_RATIOS, lambda n: _BEHIND * (n.attribute("axis", 1) == len(n.shape(0) or ()))),

@@ -1,6 +1,5 @@
 """Windows that ONNX Runtime lets slide otherwise than ONNX says."""
 
-import re
 from operator import ge
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -9,9 +8,7 @@ from subgraphkit.backend import RegionFallback
 from subgraphkit.ir import Graph, Node
 
 POOLS: Final = ("AveragePool", "LpPool", "MaxPool")
-EMPTYING: Final = ("CenterCropPad", "Compress", "Expand", "Slice", "TopK")
 _BEFORE_POOLS: Final[WeakKeyDictionary[Graph, set[int]]] = WeakKeyDictionary()
-_GLIDING: Final = re.compile("Conv|Pool|Resize")
 
 
 def window_problem(node: Node) -> str:
@@ -24,12 +21,6 @@ def window_problem(node: Node) -> str:
     dilated = any(one > 1 for one in node.attribute("dilations", None) or ())
     if (goes_far or dilated) and node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return "padding to the same size is wrong with dilations or steps beyond a window"
-    emptied = RegionFallback.emptied_by(node) if not spare and makes_an_element(node) else None
-    maker = node.producer(0) if emptied and not is_cut(emptied) else None
-    while maker and maker != emptied and not _GLIDING.search(maker.op_type):
-        maker = maker.producer(0)
-    if maker and maker == emptied:
-        return f"of less than a window, which {maker.op_type} may leave, it makes an element"
     summed = filters[1:] if node.op_type in {"ConvInteger", "QLinearConv"} else taps
     if not all(isinstance(size, int) and size for size in summed):
         return "sums of nothing are left unwritten, or go on for ever"
@@ -38,16 +29,10 @@ def window_problem(node: Node) -> str:
     return ""
 
 
-def is_cut(node: Node) -> bool:
-    """Say whether it makes sizes that only a run tells, so that it is left to others."""
-    is_told = all(map(node.is_constant, range(1, len(node.inputs))))
-    return node.op_type in EMPTYING and not is_told and bool(node.graph.shape(node.outputs[0]))
-
-
 def empties_pools(node: Node) -> str:
     """Look for pools behind sizes that only a run tells: those are looked at where they are fed."""
-    is_any = is_cut(node) and node.id in _before_pools(node.graph)
-    return "a pool behind it makes an element of less than a window, which it may leave" * is_any
+    told = "a pool behind it makes an element of less than a window, which it may leave"
+    return told if node.id in _before_pools(node.graph) else ""
 
 
 def _before_pools(graph: Graph) -> set[int]:

@@ -131,13 +131,10 @@ def far_window(node: Node, filters: int = 1) -> str:
 
 def _joined_pads(node: Node | None) -> Sequence[int] | None:
     """Return what a Pad adds at both ends if OpenVINO joins it to the convolution behind."""
-    if node is None or node.op_type != "Pad" or node.attribute("mode", "constant") != "constant":
+    is_plain = node is not None and node.op_type == "Pad" and not any(node.inputs[2:])
+    if node is None or not is_plain or node.attribute("mode", "constant") != "constant":
         return None
-    value = node.constant(2) if any(node.inputs[2:3]) else 0
-    is_zero = value is not None and not np.any(value) and not node.attribute("value", 0)
-    return (
-        node.attribute("pads", node.constant(1)) if is_zero and not any(node.inputs[3:]) else None
-    )
+    return None if node.attribute("value", 0) else node.attribute("pads", node.constant(1))
 
 
 def padded_point(node: Node) -> str:

@@ -102,13 +102,9 @@ class WholeNumbers:
         elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
         self._bounds = integer_bounds(graph, given=elsewhere, longest=_LONGEST)
         self._leaving = _leaving(graph)
-        self._sizes: set[str] = set()
         for index in graph.order:
             node = graph.nodes[index]
             if not graph.is_constant_node(index):
-                read = {*filter(None, node.inputs)} - graph.constants.keys()
-                if read <= self._sizes or node.op_type in {"Shape", "Size"}:
-                    self._sizes.update(node.outputs)
                 small = self._makes_small(node)
                 self._small.update((name, small) for name in node.outputs if name)
 
@@ -253,12 +249,7 @@ class WholeNumbers:
         """Say whether the numbers that a node reads and makes fit what it computes in."""
         is_exact = op_type in _MOVING or op_type in _EXACT_IN_INT32
         limits = _32_BITS if is_exact else _24_BITS
-        fits = all(
-            self._is_small(name)
-            or self._is_within(name, limits)
-            or (is_exact and name in self._sizes)  # no array has more elements than 31 bits count
-            for name in names
-        )
+        fits = all(self._is_small(name) or self._is_within(name, limits) for name in names)
         return fits and (is_exact or op_type in _EXACT_IF_SMALL)
 
     def _is_within(self, name: str, limits: Bounds) -> bool:
@@ -284,7 +275,10 @@ class WholeNumbers:
             dtype, is_unsigned = node.dtype(0), self._graph.dtype(node.outputs[0]) in _UNSIGNED
             if is_unsigned and dtype not in _UNSIGNED:
                 return self._fits_type(node)  # less than 0 becomes more than there is
-            return dtype is DataType.BOOL or dtype in _NARROW or self._is_small(node.inputs[0])
+            # made of sizes, or by curves with ends
+            is_bounded = dtype not in _WHOLE and self._is_within(node.outputs[0], _24_BITS)
+            is_few = is_bounded or dtype is DataType.BOOL or dtype in _NARROW
+            return is_few or self._is_small(node.inputs[0])
         if op_type in {"ConstantOfShape", "EyeLike"}:
             value = node.attribute("value")
             return value is None or _fits(value)
