@@ -142,14 +142,6 @@ def _conv_transpose(node: Node) -> str:
     return told if is_same and not all(isinstance(size, int) for size in sizes) else ""
 
 
-def _gather_elements(node: Node) -> str:
-    shape, places = node.shape(0) or (), node.shape(1) or ()
-    axis = node.attribute("axis", 0) % max(len(shape), 1)
-    pairs = [pair for at, pair in enumerate(zip(shape, places, strict=True)) if at != axis]
-    differ = any(a != b and isinstance(a, int) and isinstance(b, int) for a, b in pairs)
-    return "indices that do not cover the other axes, which OpenVINO refuses" if differ else ""
-
-
 def _gemm(node: Node) -> str:
     if node.attribute("transA", 0) and _is_stored(node, 0):
         return "a stored factor that is transposed, which OpenVINO takes as it lies"
@@ -368,7 +360,6 @@ USES: Final[Mapping[str, Callable[[Node], str]]] = {
     "ConvInteger": lambda n: _conv(n) or far_window(n) or padded_point(n),
     "ConvTranspose": lambda n: _conv_transpose(n) or lost_point(n),
     "DequantizeLinear": _dequantize,
-    "GatherElements": _gather_elements,
     "Gemm": lambda node: _gemm(node) or other_steps(node),
     "GlobalMaxPool": _quantised_maxima,
     "GridSample": lambda n: _WIDENED * (n.dtype(0) is _BOOL or n.dtype(1) is not DataType.FLOAT),

@@ -65,11 +65,6 @@ from subgraphkit.errors import SubgraphkitWarning
             "along further axes",
         ),
         (
-            "(float[6,4] x, int64[A,3] i) => (float[A,3] y) { y = GatherElements(x, i) }",
-            18,
-            "do not cover the other axes",
-        ),
-        (
             "(float[4] x, float v) => (float[6] y) <int64[2] p = {1,1}> { y = Pad(x, p, v) }",
             18,
             "a value known when running",

@@ -18,7 +18,7 @@ from subgraphkit.storing import Answers, Passing, is_machine_fault
 from subgraphkit.types import TensorType, ValueType
 from subgraphkit_tvm import importing
 from subgraphkit_tvm.building import lower
-from subgraphkit_tvm.indices import Indices
+from subgraphkit_tvm.indices import index_problem
 from subgraphkit_tvm.library import identity, words_of
 from subgraphkit_tvm.rules import judge_by_rule
 
@@ -38,7 +38,6 @@ class TvmSelector(SubgraphSelector):
 
     def __init__(self, graph: BoundGraph, folder: Path | None) -> None:
         self._graph = graph
-        self._indices = Indices(graph)
         self._folder = folder
         self._identity = f"{_FORMAT} {version('subgraphkit-tvm')} {identity()}"
 
@@ -57,7 +56,7 @@ class TvmSelector(SubgraphSelector):
             if refusal is not None:
                 return refusal
         refusal = judge_by_rule(node)
-        if refusal is None and (problem := self._indices.problem(node)):
+        if refusal is None and (problem := index_problem(node)):
             return Refusal("attribute", f"{node.op_type}: {problem}")
         return self._answer_of(node, alone) if refusal is None else refusal
 

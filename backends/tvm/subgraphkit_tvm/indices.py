@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from subgraphkit.ir import BoundGraph, Node, Subgraph, integer_bounds
+from subgraphkit.ir import Node, Subgraph, integer_bounds
 
 _Limits = tuple[Sequence[int], Sequence[int]]
 """The least and the greatest index, for each place in the last axis or for all of them."""
@@ -39,27 +39,21 @@ def _find_indices(node: Node) -> tuple[str, _Limits] | None:
     return node.inputs[place], (least, [size - 1 for size in sizes])
 
 
-class Indices:
-    """The whole numbers of a graph, as far as they are known before a run."""
+def index_problem(node: Node) -> str:
+    """Return why the indices of a node might reach too far; empty if they do not.
 
-    def __init__(self, graph: BoundGraph) -> None:
-        self._graph = graph
-
-    def problem(self, node: Node) -> str:
-        """Return why the indices of a node might reach too far; empty if they do not.
-
-        Those that are fed are checked before every run.
-        """
-        held = _find_indices(node)
-        if held is None or held[0] in self._graph.inputs or held[0] in self._graph.defaults:
-            return ""
-        name, limits = held
-        if name in self._graph.constants:
-            fits = _fit(self._graph.constants[name].array(), limits)
-        else:
-            known = integer_bounds(self._graph).get(name)
-            fits = known is not None and max(limits[0]) <= known[0] and known[1] <= min(limits[1])
-        return "" if fits else f"indices {name!r} may be out of range, and TVM does not look"
+    Those that are fed are checked before every run.
+    """
+    held, graph = _find_indices(node), node.graph
+    if held is None or held[0] in graph.inputs or held[0] in graph.defaults:
+        return ""
+    name, limits = held
+    if name in graph.constants:
+        fits = _fit(graph.constants[name].array(), limits)
+    else:
+        known = integer_bounds(graph).get(name)
+        fits = known is not None and max(limits[0]) <= known[0] and known[1] <= min(limits[1])
+    return "" if fits else f"indices {name!r} may be out of range, and TVM does not look"
 
 
 class IndexWatch:
