@@ -1,8 +1,7 @@
 """A region on the fallback backend, for runs that a library cannot compute."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Collection, Sequence
 from math import ceil
 from threading import Lock
 from typing import Any, Final
@@ -16,9 +15,6 @@ _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _WINDOWS: Final = _POOLS | frozenset((
     "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "If", "Loop", "Pad", "QLinearConv", "Scan",
 ))  # fmt: skip
-_MOVING: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
-"""Behind them another axis may be shorter than a window."""
-_MOST_AXES: Final = 3
 _FEW: Final = 1 << 14
 """Up to so many elements of all inputs, a window may be wider than its input, or a value inside may
 be empty."""
@@ -48,11 +44,10 @@ class RegionFallback:
         needed = _least_sizes(members)
         self._short: list[tuple[int, int, int]] = []
         for place, name in enumerate(subgraph.inputs if members else ()):
-            several = [needed[node.id] for node in members if name in node.inputs]
-            least = [max(sizes) for sizes in zip_longest(*several, fillvalue=1)]
-            open_axes = [not isinstance(one, int) for one in subgraph.graph.shape(name) or ()]
-            for behind, (size, is_open) in enumerate(zip(least, open_axes[:0:-1], strict=False), 1):
-                self._short += [(place, -behind, size)] if is_open and size > 1 else []
+            least = max([needed[node.id] for node in members if name in node.inputs], default=1)
+            for axis, size in enumerate((subgraph.graph.shape(name) or ())[1:], 1):
+                is_asked = least > 1 and not isinstance(size, int)
+                self._short += [(place, axis, least)] if is_asked else []
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Sequence[Any]:
         """Run on the fallback backend.
@@ -135,54 +130,32 @@ class RegionFallback:
         return operator
 
 
-def _least_sizes(nodes: Sequence[Node]) -> dict[int, list[int]]:
-    """Return how long axes that nodes read have to be, the last first, for windows behind."""
-    found: dict[int, list[int]] = {}
+def _least_sizes(nodes: Sequence[Node]) -> dict[int, int]:
+    """Return how long each axis that a node reads has to be for all windows behind."""
+    found: dict[int, int] = {}
     for node in reversed(nodes):
-        several = [found.get(one.id, []) for one in node.consumers()]
-        least = [max(sizes) for sizes in zip_longest(*several, fillvalue=1)]
-        read_by = _READ.get(node.op_type)
-        found[node.id] = least if read_by is None else read_by(node, least)
+        least = max([found.get(one.id, 1) for one in node.consumers()], default=1)
+        if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
+            least = max(least, *_rooms(node, least))
+        elif node.op_type == "SpaceToDepth":
+            least *= node.attributes["blocksize"]
+        elif node.op_type == "Resize":
+            scales = node.constant(len(node.inputs[:3]) - 1)
+            least = least if scales is None else ceil(least / min(1, *scales))
+        found[node.id] = least
     return found
 
 
-def _before_move(_: Node, least: list[int]) -> list[int]:
-    return [max(least, default=1)] * _MOST_AXES
-
-
-def _before_resize(node: Node, least: list[int]) -> list[int]:
-    scales, rank = node.constant(len(node.inputs[:3]) - 1), len(node.shape(0) or ())
-    if scales is None:
-        return least
-    axes = node.attribute("axes", range(-len(scales), 0))
-    by = {axis - rank * (axis >= 0): scale for axis, scale in zip(axes, scales, strict=False)}
-    factors = [by.get(~at, 1) for at in range(max(rank, len(scales)))]
-    pairs = zip_longest(least, factors, fillvalue=1)
-    return [ceil(size / min(scale, 1)) for size, scale in pairs]
-
-
-def _before_window(node: Node, least: list[int]) -> list[int]:
-    if "SAME" in node.attribute("auto_pad", ""):
-        return least
+def _rooms(node: Node, count: int) -> list[int]:
+    """Return how long axes are at least of which a node makes so many windows."""
     taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
     ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)
     steps, wide = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
-    given = (taps, steps, wide, pads[: len(taps)], pads[len(taps) :])
-    rows = zip(least + [1] * len(taps), *map(reversed, given), strict=False)
-    rooms = [
-        (size - 1) * s + (k - 1) * d + 1 - low - high if isinstance(k, int) else size
-        for size, k, s, d, low, high in rows
-    ]
-    return [max(sizes) for sizes in zip_longest(least, rooms, fillvalue=1)]
-
-
-_READ: Final[Mapping[str, Callable[[Node, list[int]], list[int]]]] = {
-    **dict.fromkeys(_MOVING, _before_move),
-    **dict.fromkeys(_POOLS | {"Conv"}, _before_window),
-    "Resize": _before_resize,
-    "SpaceToDepth": lambda node, least: [size * node.attributes["blocksize"] for size in least],
-}
-"""By operator, the least sizes of what it reads, from those of what it makes; others keep sizes."""
+    rows = zip(taps, steps, wide, pads[: len(taps)], pads[len(taps) :], strict=False)
+    return [
+        (count - 1) * s + (k - 1) * d + 1 - low - high if isinstance(k, int) else count
+        for k, s, d, low, high in rows
+    ] or [count]
 
 
 def _is_open(node: Node) -> bool:
