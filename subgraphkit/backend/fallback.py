@@ -68,8 +68,7 @@ class RegionFallback:
 
         Some libraries make an element of less than a window.
         """
-        short = self._short
-        return bool(short) and any(inputs[at].shape[axis] < least for at, axis, least in short)
+        return any(inputs[at].shape[axis] < least for at, axis, least in self._short)
 
     def may_help(self, inputs: Sequence[Any]) -> bool:
         """Say whether a failed run may be right elsewhere.

@@ -115,15 +115,13 @@ def _is_named_shape(item: tuple[object, object]) -> bool:
 
 
 def _is_dim(dim: object) -> bool:
-    return dim is None or isinstance(dim, str) or _is_whole(dim) or _is_whole_shape(dim)
+    if isinstance(dim, list | tuple):
+        return all(map(_is_whole, dim))
+    return dim is None or isinstance(dim, str) or _is_whole(dim)
 
 
 def _is_whole(dim: object) -> bool:
     return isinstance(dim, int) and not isinstance(dim, bool)
-
-
-def _is_whole_shape(dim: object) -> bool:
-    return isinstance(dim, list | tuple) and all(map(_is_whole, dim))
 
 
 def _dim(dim: object) -> int | str | tuple[int, ...] | None:

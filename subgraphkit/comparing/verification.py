@@ -194,7 +194,8 @@ def _check(
         for name, value in zip(subgraph.outputs, results, strict=False):
             found += compare_values(name, value, expected[name], allowed(subgraph.nodes))
     except Exception as failure:  # noqa: BLE001 (a finding about the backend)
-        error = _text_of_error(failure)
+        is_told = isinstance(failure, SubgraphkitError)
+        error = str(failure) if is_told else f"{type(failure).__name__}: {failure}"
     return SubgraphFinding(
         subgraph=subgraph.id,
         backend=subgraph.backend,
@@ -206,7 +207,3 @@ def _check(
         reads=subgraph.inputs,
         makes=subgraph.outputs,
     )
-
-
-def _text_of_error(error: Exception) -> str:
-    return str(error) if isinstance(error, SubgraphkitError) else f"{type(error).__name__}: {error}"

@@ -104,7 +104,8 @@ class Proofs:
         steps = list(self.compiled if compiled is None else compiled)
         failed = self._settle_along(steps, known, problem, is_last=values is not None)
         if failed and values is None:  # 1 is out of range where an open axis of 1 is indexed
-            failed = self._settle_along(steps, _zero_indices(known), problem, is_last=True)
+            nothing = {name: it * 0 if it.dtype.kind in "iu" else it for name, it in known.items()}
+            failed = self._settle_along(steps, nothing, problem, is_last=True)
         for key, engine in list(self.waiting.items()) if gives_up else ():
             one = ProofStep(engine.subgraph, engine.operator)
             self._settle(key, one, [], None, failed or problem)
@@ -176,11 +177,6 @@ class Proofs:
             if backend not in self.told:
                 self.told.add(backend)
                 warn_user(notice)
-
-
-def _zero_indices(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return made-up inputs with 0 for every whole number, which is an index of any axis."""
-    return {name: it * 0 if it.dtype.kind in "iu" else it for name, it in values.items()}
 
 
 def came_back(backend: Backend, restore: Callable[[Subgraph], object]) -> Check:

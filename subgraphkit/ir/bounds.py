@@ -30,7 +30,7 @@ _LONGEST: Final = 2**31 - 1
 
 # Elements of a constant that are read; a larger one has the bounds of its type.
 _READ: Final = 1 << 16
-_FEW: Final = 64
+FEW: Final = 64
 
 # Reals are bounded, by whole numbers around them, if they are made of sizes and curves with ends.
 _REAL: Final = frozenset({DataType.DOUBLE, DataType.FLOAT})
@@ -123,7 +123,7 @@ class BoundsPass:
     def _constant(self, name: str) -> Bounds | None:
         stored = self.graph.constants[name]
         limits, is_real = _of_type(stored.type.dtype), stored.type.dtype in _REAL
-        count, most = stored.type.element_count, _FEW if is_real else _READ
+        count, most = stored.type.element_count, FEW if is_real else _READ
         if (limits is None and not is_real) or count is None or not 0 < count <= most:
             return limits
         try:

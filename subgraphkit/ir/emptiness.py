@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from subgraphkit.ir.bounds import Bounds, BoundsPass
+from subgraphkit.ir.bounds import FEW, Bounds, BoundsPass
 from subgraphkit.ir.costs import PASSING_ON, elements
 from subgraphkit.ir.graph import Graph, Node
 from subgraphkit.types import Dim
@@ -24,7 +24,6 @@ them would cut many models."""
 _COUNTED: Final = {"CenterCropPad": 1, "ConstantOfShape": 0, "Expand": 1, "TopK": 1}
 """Operators that leave something if no number of this input is 0."""
 _KEEPING: Final = frozenset({*PASSING_ON, "Cast", "Concat", "Mul", "Where"})
-_FEW: Final = 64
 _RECURRENT: Final = frozenset({"GRU", "LSTM", "RNN"})
 _FAR: Final = 2**31 - 1
 
@@ -86,8 +85,7 @@ class _EmptinessPass(BoundsPass):
         if node.op_type in _COUNTED:
             return not self._has_no_zero(node.inputs[_COUNTED[node.op_type]])
         if node.op_type == "Range":
-            ends = [self.input(node, place) for place in range(3)]
-            start, limit, step = (one or (0, 0) for one in ends)
+            start, limit, step = (self.input(node, place) or (0, 0) for place in range(3))
             return not (start[1] < limit[0] and step[0] > 0)
         is_slice = node.op_type == "Slice"
         return not self._leaves_some(node) if is_slice else node.op_type in EMPTYING
@@ -96,43 +94,34 @@ class _EmptinessPass(BoundsPass):
         limits, stored = self.of(name), self.graph.constants.get(name)
         if limits is None or name in self._filled or limits[0] > 0 or limits[1] < 0:
             return limits is not None
-        if stored is None or elements(stored.type.shape) > _FEW:
-            return False
-        return bool(stored.array().all())
+        is_few = stored is not None and elements(stored.type.shape) <= FEW
+        return is_few and stored is not None and bool(stored.array().all())
 
     def _leaves_some(self, node: Node) -> bool:
         """Say whether a slice of something is not empty along any axis of a size not known."""
         made, sizes = self.graph.shape(node.outputs[0]), node.shape(0)
-        starts, ends = self._parts(node, 1, "starts"), self._parts(node, 2, "ends")
-        steps = self._parts(node, 4, "steps") if any(node.inputs[4:5]) else [(1, 1)] * len(starts)
-        axes = node.attribute("axes", node.constant(3))
-        is_known = axes is not None or not any(node.inputs[3:4])
-        if not made or not sizes or not is_known or not len(starts) == len(ends) == len(steps) > 0:
+        names = enumerate(("starts", "ends", "axes", "steps"), 1)
+        starts, ends, axes, steps = (node.attribute(one, node.constant(at)) for at, one in names)
+        limits = self.input(node, 2) if ends is None else None
+        told = zip((axes, steps), node.inputs[3:], strict=False)
+        if not made or not sizes or any(one is None and name for one, name in told):
             return False
-        along = range(len(starts)) if axes is None else np.ravel(axes)
-        return all(
-            _some(made[axis], 0) > 0 or _reaches(_some(sizes[axis]), *part)
-            for axis, *part in zip(along, starts, ends, steps, strict=False)
+        if starts is None or (ends is None and limits is None):
+            return False
+        firsts = np.ravel(starts).tolist()
+        lasts = [limits[0]] * len(firsts) if limits is not None else np.ravel(ends).tolist()
+        along = range(len(firsts)) if axes is None else np.ravel(axes)
+        is_forward = steps is None or bool((np.ravel(steps) > 0).all())
+        return is_forward and all(
+            _some(made[axis], 0) > 0 or _reaches(_some(sizes[axis]), first, last)
+            for axis, first, last in zip(along, firsts, lasts, strict=False)
         )
-
-    def _parts(self, node: Node, place: int, name: str) -> list[Bounds]:
-        """Return the bounds of each number that says what is cut; none if nothing is known."""
-        given = node.attribute(name, node.constant(place))
-        if given is not None:
-            return [(int(one), int(one)) for one in np.ravel(given)]
-        limits = self.input(node, place)
-        count = (node.shape(place) or (None,))[0]
-        return [limits] * count if limits is not None and isinstance(count, int) else []
 
 
 def _some(size: Dim, otherwise: int = 1) -> int:
     return size if isinstance(size, int) else otherwise
 
 
-def _reaches(least: int, start: Bounds, end: Bounds, step: Bounds) -> bool:
+def _reaches(least: int, start: int, end: int) -> bool:
     """Say whether a part of so many elements, or of more, has an element."""
-    if step[0] > 0 <= start[0]:
-        return start[1] < min(least, end[0] + least * (end[0] < 0))
-    if step[0] > 0:
-        return start[1] < 0 and end[0] >= _FAR
-    return step[1] < 0 and (start == (-1, -1) or start[0] >= _FAR) and end[1] <= -_FAR
+    return end >= _FAR if start < 0 else start < min(least, end + least * (end < 0))

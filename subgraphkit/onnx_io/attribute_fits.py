@@ -123,14 +123,6 @@ def _channel_groups(value: Any, given: Given) -> str:
     return _divides(value, given.size(0, 1), "channels")
 
 
-def _channel_blocks(value: Any, given: Given) -> str:
-    return _divides(value * value, given.size(0, 1), "channels", "what squared is ")
-
-
-def _pixel_blocks(value: Any, given: Given) -> str:
-    return _divides(value, given.size(0, 2), "rows") or _divides(value, given.size(0, 3), "columns")
-
-
 def _divides(value: int, whole: int, what: str, prefix: str = "") -> str:
     return f"{prefix}a divisor of {whole}, the number of {what}" if value and whole % value else ""
 
@@ -165,10 +157,6 @@ def _activations(value: Any, given: Given, *, each: int) -> str:
 
 def _per_scan_input(value: Any, given: Given) -> str:
     return _count(value, given.attributes.get("num_scan_inputs", len(value))) if value else ""
-
-
-def _as_many_as_starts(value: Any, given: Given) -> str:
-    return _count(value, len(given.attributes.get("starts", value)))
 
 
 def _grams(given: Given) -> tuple[int, list[tuple[int, int]]]:
@@ -219,10 +207,6 @@ def _element_count(value: Any, given: Given) -> str:
     return "" if found == prod(whole) else f"that of {prod(whole)} elements"
 
 
-def _sizes(value: Any, _: Given) -> str:
-    return "" if min(value, default=0) >= 0 else "sizes of 0 or more"
-
-
 def _lengths(value: Any, given: Given) -> str:
     most = given.size(0, given.attributes.get("time_axis", 0))
     if min(value, default=0) >= 0 and (not most or max(value, default=0) <= most):
@@ -255,7 +239,9 @@ _FITS: Final[Mapping[str, Fit]] = {
     "Col2Im.dilations": _as_many_as_blocks,
     "Col2Im.pads": partial(_as_many_as_blocks, times=2),
     "Col2Im.strides": _as_many_as_blocks,
-    "DepthToSpace.blocksize": _channel_blocks,
+    "DepthToSpace.blocksize": lambda value, given: _divides(
+        value * value, given.size(0, 1), "channels", "what squared is "
+    ),
     "DequantizeLinear.axis": _axis_of_scales,
     "Flatten.axis": partial(_axis, end=1),
     "GRU.activations": partial(_activations, each=2),
@@ -269,8 +255,10 @@ _FITS: Final[Mapping[str, Fit]] = {
     "QuantizeLinear.axis": _axis_of_scales,
     "RNN.activations": partial(_activations, each=1),
     "RotaryEmbedding.num_heads": _heads,
-    "Slice.ends": _as_many_as_starts,
-    "SpaceToDepth.blocksize": _pixel_blocks,
+    "Slice.ends": lambda value, it: _count(value, len(it.attributes.get("starts", value))),
+    "SpaceToDepth.blocksize": lambda value, given: (
+        _divides(value, given.size(0, 2), "rows") or _divides(value, given.size(0, 3), "columns")
+    ),
     "TfIdfVectorizer.ngram_counts": _gram_places,
     "TfIdfVectorizer.ngram_indexes": _gram_numbers,
     "Unsqueeze.axes": _axes_to_be,
@@ -298,7 +286,7 @@ OF_SHAPES: Final[Mapping[str, Fit]] = {"PRelu.slope": _one_way}
 # Inputs that are judged where they are constant, beside axes.
 _OF_VALUES: Final[Mapping[str, Fit]] = {
     "Reshape.shape": _element_count,
-    "Resize.sizes": _sizes,
+    "Resize.sizes": lambda value, _: "sizes of 0 or more" * (min(value, default=0) < 0),
     "ReverseSequence.sequence_lens": _lengths,
 }
 

@@ -103,10 +103,6 @@ def _product(call: Call) -> Types:
     return [type_of(call.dtype(0), product(call, call.shape(0), call.shape(1)))]
 
 
-def _matmul_of_blocks(call: Call) -> Types:
-    return with_shapes([call.type(0)], lambda shape: (*shape[:-1], call.attribute("N")))
-
-
 def _skip_normalization(call: Call) -> Types:
     shape = call.shape(0)
     statistic = TensorType(DataType.FLOAT, None if shape is None else (*shape[:-1], 1))
@@ -238,7 +234,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "GroupQueryAttention": _group_query_attention,
     "MatMulInteger16": _dtype_of(_product, otherwise=DataType.INT32),
     "MatMulIntegerToFloat": _dtype_of(_product, 2),
-    "MatMulNBits": _matmul_of_blocks,
+    "MatMulNBits": lambda it: with_shapes([it.type(0)], lambda s: (*s[:-1], it.attribute("N"))),
     "MultiHeadAttention": _multi_head_attention,
     "NhwcConv": _in_channels_last(_CONV),
     "NhwcFusedConv": _in_channels_last(_CONV),

@@ -59,13 +59,9 @@ def _lower_limits(one: LoadLimits, other: LoadLimits) -> LoadLimits:
     return LoadLimits(**lowest)
 
 
-def _both_isolated(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
-    return frozenset({EVERYBODY}) if EVERYBODY in one | other else one | other
-
-
 # Settings of which the tighter of two values holds, and which that is.
 _TIGHTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     **dict.fromkeys(("max_memory", "threads", "timeout_s"), min),
-    "isolate": _both_isolated,
+    "isolate": lambda one, it: frozenset({EVERYBODY}) if EVERYBODY in one | it else one | it,
     "limits": _lower_limits,
 }

@@ -193,12 +193,14 @@ def quantizing_opset(precision: Precision) -> int:
 
 def opset_wanted(model: onnx.ModelProto, precision: Precision) -> int:
     """Return the version of the operator set that a precision asks for, or 0 if any will do."""
-    low, opset = precision.low, _opset(model)
+    low, own = precision.low, (e for e in model.opset_import if not normal_domain(e.domain))
+    opset = next((one.version for one in own), 0)
     operators = {node.op_type for node in model.graph.node if not normal_domain(node.domain)}
     wanted = quantizing_opset(precision)
     if low is not None and (wanted or operators & _QUANTIZING):
         wanted = _SHORT_SCALES
-    if low is DataType.BFLOAT16 and any(_gains(name, opset) for name in operators):
+    newer = (one for one in operators if _takes(one, _BFLOAT16) and not _takes(one, opset))
+    if low is DataType.BFLOAT16 and any(newer):
         wanted = _BFLOAT16
     return wanted if wanted > opset else 0
 
@@ -223,15 +225,6 @@ def convert_opset(skeleton: onnx.ModelProto, version: int) -> tuple[onnx.ModelPr
     if _edge(converted) != _edge(skeleton):
         return skeleton, "the converter changed inputs or outputs"
     return converted, ""
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next((e.version for e in model.opset_import if not normal_domain(e.domain)), 0)
-
-
-def _gains(operator: str, opset: int) -> bool:
-    """Say whether an operator takes bfloat16 in the newer version only."""
-    return _takes(operator, _BFLOAT16) and not _takes(operator, opset)
 
 
 def _takes(operator: str, opset: int) -> bool:

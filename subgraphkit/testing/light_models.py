@@ -158,7 +158,8 @@ class _Filler:
         if role in {("BatchNormalization", 4), ("Mul", 1)}:
             return 1 + np.float32(_SPREAD) * np.clip(noise, -3, 3)
         if role == ("BatchNormalization", 1):
-            around = _BRANCH_SCALE if self._ends_a_branch(node) else 1
+            is_last = any(one.op_type == "Sum" for one, _ in self._readers[node.output[0]])
+            around = _BRANCH_SCALE if is_last else 1
             return np.float32(around) * (1 + np.float32(_SPREAD) * np.clip(noise, -3, 3))
         return noise * np.float32(_SPREAD)
 
@@ -168,9 +169,6 @@ class _Filler:
         while node.op_type in {"Reshape", "Unsqueeze"}:
             node, place = self._readers[node.output[0]][0]
         return node, place
-
-    def _ends_a_branch(self, node: onnx.NodeProto) -> bool:
-        return any(reader.op_type == "Sum" for reader, _ in self._readers[node.output[0]])
 
 
 def _fan_in(gemm: onnx.NodeProto, shape: list[int]) -> int:

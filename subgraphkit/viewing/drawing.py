@@ -107,7 +107,11 @@ def _picture(picture: Picture, colours: dict[str, str], title: str) -> str:
     labelled = len(picture.arrows) <= _MANY_ARROWS
     for at, (arrow, route) in enumerate(zip(picture.arrows, placed.routes, strict=True)):
         ends = boxes[arrow.source], boxes[arrow.target]
-        path = _path([_below(ends[0]), *route, _above(ends[1])], placed.columns, at % 4 * 5.0)
+        path = _path(
+            [_middle(ends[0], ends[0][3]), *route, _middle(ends[1], -4)],
+            placed.columns,
+            at % 4 * 5.0,
+        )
         names = [picture.items[at].box.key for at in (arrow.source, arrow.target)]
         arrows += _arrow(arrow, names, path, labelled=labelled)
     boxed = zip(picture.items, boxes, strict=True)
@@ -160,12 +164,8 @@ def _extent(item: Item, size: _Size) -> Extent:
     return Extent(half, half + text[0], max(size[1], text[1]))
 
 
-def _above(box: _Place) -> _Point:
-    return box[0] + box[2] / 2, box[1] - 4
-
-
-def _below(box: _Place) -> _Point:
-    return box[0] + box[2] / 2, box[1] + box[3]
+def _middle(box: _Place, down: float) -> _Point:
+    return box[0] + box[2] / 2, box[1] + down
 
 
 def _path(points: Sequence[_Point], columns: Sequence[Column], aside: float) -> _Path:

@@ -87,7 +87,7 @@ class Table:
             power = next((one for one in powers if max(sizes, default=1) >= one), min(powers))
             for at in ours:
                 heads[at] = heads[at].removesuffix(unit) + powers[power]
-                cells[at] = tuple(_divide(one, power) for one in cells[at])
+                cells[at] = tuple(c / power if isinstance(c, int | float) else c for c in cells[at])
         names = dict(zip(self.columns, heads, strict=True))
         bars = [names.get(one, one) for one in self.bars]
         return replace(self, columns=heads, rows=list(zip(*cells, strict=True)), bars=bars)
@@ -99,10 +99,6 @@ class Table:
             and not any(isinstance(row[at], str) for row in self.rows)
             for at in range(len(self.columns))
         ]
-
-
-def _divide(cell: Cell, power: float) -> Cell:
-    return cell / power if isinstance(cell, int | float) else cell
 
 
 def text_of(cell: Cell, most: float = 0.0) -> str:

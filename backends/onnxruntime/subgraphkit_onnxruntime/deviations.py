@@ -93,7 +93,6 @@ FAILS_ON_NOTHING: Final = frozenset(
     | {"GlobalAveragePool", "GlobalMaxPool", "GridSample"}
 )
 _ANY: Final = -(2**63), 2**63
-_EXACT_DOUBLE: Final = 2**53
 _SHORT: Final = {"bfloat16", "bool", "float16"}
 _EXPANDED: Final = 27
 _FED_AXIS: Final = 20
@@ -163,7 +162,7 @@ def _int64_through_double(node: Node) -> str:
     if node.dtype(0).label != "int64" or is_fed_sum(node):
         return ""
     low, high = integer_bounds(node.graph).get(node.outputs[0], _ANY)
-    return BEYOND_DOUBLES if max(-low, high) > _EXACT_DOUBLE else ""
+    return BEYOND_DOUBLES if max(-low, high) > 2**53 else ""
 
 
 def _quantize(node: Node) -> str:
@@ -290,10 +289,9 @@ def _scatter(node: Node) -> str:
 def _division(node: Node) -> str:
     if node.dtype(0).label not in {"int32", "int64"}:
         return ""
-    bounds, divisor = integer_bounds(node.graph), node.constant(1)
+    bounds = integer_bounds(node.graph)
     (low, high), (least, _) = (bounds.get(name, _ANY) for name in reversed(node.inputs))
     is_safe = low > -1 or high < -1 or least > np.iinfo(node.dtype(0).numpy).min
-    is_safe |= divisor is not None and not (divisor == -1).any()
     return "" if is_safe else "the least integer by -1 ends the process"
 
 

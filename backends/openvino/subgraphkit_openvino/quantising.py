@@ -7,7 +7,6 @@ import numpy as np
 from subgraphkit_openvino import walks
 
 _LEVELS: Final = 256
-_STEPS: Final = 2
 _COMPARISONS: Final = {"Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "Sign"}
 _PRODUCTS: Final = {"Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul"}
 
@@ -51,7 +50,7 @@ def quantise_by_step(op: Any, ops: Any) -> None:
     levels = times.input_value(1).get_node() if times.get_type_name() == "Multiply" else times
     is_stored = {one.get_node().get_type_name() for one in levels.input_values()} == {"Constant"}
     steps = [one for one in walks.readers(span) if one.get_type_name() == "Divide"]
-    if levels.get_type_name() != "Subtract" or not is_stored or len(steps) != _STEPS:
+    if levels.get_type_name() != "Subtract" or not is_stored or len(steps[1:]) != 1:
         return
     step = steps[steps[0].get_friendly_name() == op.get_friendly_name()]
     is_none, count = ops.equal(span, ops.constant(np.float32(0))), step.input_value(1)

@@ -17,7 +17,7 @@ from subgraphkit_openvino.guarding import MADE_UP
 from subgraphkit_openvino.integers import WholeNumbers
 from subgraphkit_openvino.library import rounds_to_bfloat16
 from subgraphkit_openvino.memory import ELEMENT_TYPES
-from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_idle, is_one_stored, turned_products
+from subgraphkit_openvino.uses import MOVES, USES, is_fixed, is_idle, is_stored, turned_products
 
 _RANDOM: Final = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _OUT_OF_LINE: Final[Mapping[str, str]] = {
@@ -250,15 +250,13 @@ def _cast(node: Node) -> str:
 
 
 def _clip(node: Node) -> str:
-    if is_one_stored(node):
+    if set(node.shape(0) or ()) == {1} and is_stored(node, 0):
         return "one stored element, to which a bound that is fed gives another shape"
     is_bounded = node.opset >= _NEWER or node.attributes.keys() >= {"min", "max"}
     return "" if is_bounded else "no bound on one side, where OpenVINO lets infinity pass"
 
 
 def _non_zero(node: Node) -> str:
-    if is_one_stored(node):
-        return "one stored element, of whose places OpenVINO writes the first alone"
     cast = _cast_before(node)
     while cast is not None:
         read, made = cast.dtype(0), node.graph.dtype(cast.outputs[0])

@@ -93,17 +93,12 @@ def _turned_columns(node: Node) -> str:
     return told if any(row[-1:] > (1,) for row in rows) else ""
 
 
-def _is_stored(node: Node, place: int, steps: int = 8) -> bool:
+def is_stored(node: Node, place: int, steps: int = 8) -> bool:
     """Say whether an input is stored, or made in a few steps of what is, and of nothing else."""
     maker = node.producer(place) if steps and not node.is_constant(place) else None
     if maker is None or not maker.inputs:
         return node.is_constant(place)
-    return all(_is_stored(maker, at, steps - 1) for at, name in enumerate(maker.inputs) if name)
-
-
-def is_one_stored(node: Node) -> bool:
-    """Say whether what a node reads is one stored element with axes, or made of what is stored."""
-    return set(node.shape(0) or ()) == {1} and _is_stored(node, 0)
+    return all(is_stored(maker, at, steps - 1) for at, name in enumerate(maker.inputs) if name)
 
 
 def _behind_state(node: Node) -> str:
@@ -143,7 +138,7 @@ def _conv_transpose(node: Node) -> str:
 
 
 def _gemm(node: Node) -> str:
-    if node.attribute("transA", 0) and _is_stored(node, 0):
+    if node.attribute("transA", 0) and is_stored(node, 0):
         return "a stored factor that is transposed, which OpenVINO takes as it lies"
     if len(node.inputs) > _SUMMAND and not is_fixed(node, 1):
         return "a factor of an open size, to whose product OpenVINO fails to add something"
@@ -206,7 +201,7 @@ def _dequantize(node: Node) -> str:
 
 def _fed_steps(node: Node, stored: int) -> str:
     """Refuse stored numbers whose scale or zero point is not: the second run is another."""
-    is_fed = _is_stored(node, stored) and not all(map(node.is_constant, _steps(node, stored)))
+    is_fed = is_stored(node, stored) and not all(map(node.is_constant, _steps(node, stored)))
     return "stored numbers of a fed scale or zero point, which OpenVINO changes" if is_fed else ""
 
 
@@ -244,7 +239,7 @@ def _pad(node: Node) -> str:
         return "an open number of pads, with which OpenVINO fails to compile"
     if len(node.inputs) <= _SUMMAND or not node.inputs[_SUMMAND]:
         return ""
-    if not _is_stored(node, _SUMMAND):
+    if not is_stored(node, _SUMMAND):
         return "a value known when running, in place of which OpenVINO pads with anything"
     value = np.asarray(node.constant(_SUMMAND) or 0.0)
     is_rounded = value.dtype.kind == "i" and (value.astype(np.float32) != value).any()

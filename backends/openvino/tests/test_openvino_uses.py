@@ -85,11 +85,6 @@ from subgraphkit.errors import SubgraphkitWarning
             "may be below 0",
         ),
         (
-            "() => (y) <int8[1] w={2}, float s={1}> {d=DequantizeLinear(w,s) y=NonZero(d)}",
-            18,
-            "first alone",
-        ),
-        (
             "(float[N,2] x) => (float[M,2] y, float[O,2] z) { y, z = Split <split = [2,0]> (x) }",
             7,
             "a part of no size",

@@ -29,15 +29,11 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
         )
     report.data = {"name": name, "version": arguments.version, "folder": str(place)}
     report.show(printable(str(place)))
-    root = "" if PurePath(spec.source).is_absolute() else f"SUBGRAPH_MODEL_ROOT={_root()} "
+    from_there = Path(resolve().model_root or "").absolute()  # the spec's, and not the server's
+    root = "" if PurePath(spec.source).is_absolute() else f"SUBGRAPH_MODEL_ROOT={from_there} "
     report.note(printable(f"{root}tritonserver --model-repository={arguments.folder} serves it"))
     report.note(f"subgraphkit deploy probe http://127.0.0.1:8000 {name} says whether it answers")
     return ExitCode.OK
-
-
-def _root() -> Path:
-    """Return the folder that the spec names its file from, which is not the server's."""
-    return Path(resolve().model_root or "").absolute()
 
 
 def add_words(parser: Parser) -> None:

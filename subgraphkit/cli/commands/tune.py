@@ -3,7 +3,7 @@
 from argparse import Namespace
 from functools import partial
 
-from subgraphkit.binding import BoundModel, bind
+from subgraphkit.binding import bind
 from subgraphkit.cli.reporting import CommandReport, ExitCode
 from subgraphkit.cli.road import check_names, feeds_as_told, load_as_told
 from subgraphkit.cli.words import Parser, add_compared_words, counting, seconds, writable
@@ -19,7 +19,10 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     bound = given(shapes)
     check_names(bound.settings, arguments.backend)
     feeds = feeds_as_told(bound, arguments, report)
-    sizes = {name: feed.array.shape for name, feed in feeds.items() if _is_open(bound, name)}
+    open_ones = (
+        one for one in feeds if not all(isinstance(d, int) for d in bound.shape(one) or ())
+    )
+    sizes = {name: feeds[name].array.shape for name in open_ones}
     if sizes:  # measurements hold for these alone
         bound = given({**shapes, **sizes})
     with report.doing("measuring") as progress:
@@ -40,10 +43,6 @@ def execute(arguments: Namespace, report: CommandReport) -> ExitCode:
     report.keep(arguments.output, found.placement.to_json, words)
     report.keep(arguments.html, found.to_html)
     return ExitCode.OK
-
-
-def _is_open(bound: BoundModel, name: str) -> bool:
-    return not all(isinstance(dim, int) for dim in bound.shape(name) or ())
 
 
 def add_words(parser: Parser) -> None:

@@ -166,7 +166,8 @@ class _Work:
             return None
         little = [name for name, nodes in refused.items() if self._has_little(name, nodes)]
         stray = self._stray(refused)
-        short = little or ([self._find_culprit(refused, stray)] if stray else [])
+        by_most = sorted(refused, key=lambda name: -len({*stray}.intersection(refused[name])))
+        short = little or (by_most[:1] if stray else [])
         if not (left_out or short):
             return None
         causes = {name: self._main_cause(name, refused[name]) for name in short}
@@ -246,9 +247,6 @@ class _Work:
         nodes = {node for several in refused.values() for node in several}
         stray = [node for node in nodes if home(node).backend in last]
         return stray if self._weight(stray) > NOTICEABLE else []
-
-    def _find_culprit(self, refused: Mapping[str, Collection[int]], stray: Collection[int]) -> str:
-        return max(refused, key=lambda name: len(set(stray).intersection(refused[name])))
 
     def _taker(self, nodes: Iterable[int]) -> str:
         """Return the backend that has most of some nodes."""
