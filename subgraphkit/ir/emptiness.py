@@ -83,7 +83,8 @@ class _EmptinessPass(BoundsPass):
 
     def _may_empty(self, node: Node) -> bool:
         if node.op_type in _COUNTED:
-            return not self._has_no_zero(node.inputs[_COUNTED[node.op_type]])
+            place = _COUNTED[node.op_type]  # an older TopK states its count
+            return not all(map(self._has_no_zero, node.inputs[place : place + 1]))
         if node.op_type == "Range":
             start, limit, step = (self.input(node, place) or (0, 0) for place in range(3))
             return not (start[1] < limit[0] and step[0] > 0)

@@ -115,3 +115,9 @@ def test_bounds_are_found_where_they_matter():
     assert (2**31 - 1) / 3 <= high < 2**31
     assert emptied_values(graph).keys() == {"rest"}
     assert integer_bounds(graph, given={"x": (0, 7)}, longest=9)["twice"] == (0, 81)
+
+
+def test_an_older_operator_states_how_many_it_leaves():
+    text = "g (float[N, 4] x) => (float[N, 2] y, int64[N, 2] i) { y, i = TopK<k = 2>(x) }"
+    graph = sk.bind(sk.load(parsed(text, 9)), backend="none")
+    assert emptied_values(graph) == {}
