@@ -140,7 +140,7 @@ def _least_sizes(nodes: Sequence[Node]) -> dict[int, int]:
             least *= node.attributes["blocksize"]
         elif node.op_type == "Resize":
             scales = node.constant(len(node.inputs[:3]) - 1)
-            least = least if scales is None else ceil(least / min(1, *scales))
+            least = least if scales is None else ceil(least / min([1, *scales]))
         found[node.id] = least
     return found
 

@@ -84,3 +84,21 @@ def test_a_bias_of_open_size_is_added_by_the_next_backend():
     with open_ort(model) as session:
         (sizes,) = session.run(None, {**feeds, "b": np.ones(6, np.float32)})
     assert sizes.tolist() == [1, 3, 2]
+
+
+@pytest.mark.filterwarnings("ignore:what is fed to subgraph")
+@pytest.mark.parametrize("line", [
+    "r = Resize(x, , half) p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(r)",
+    "r = Resize(x, none, none, sizes) p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)",
+])  # fmt: skip
+def test_pictures_smaller_than_a_window_behind_them_run_elsewhere(line):
+    text = (
+        "g (float[1,1,H,W] x) => (float[1,1,A,B] p, float[1,1,C,D] q) <float[0] none = {}, "
+        "float[4] half = {1, 1, 0.5, 0.5}, int64[4] sizes = {1, 1, 3, 3}> { %s q = Neg(r) }"
+    )
+    model = parsed(text % line)
+    with open_ort(model) as session, open_ort(model, "numpy") as other:
+        for size in (8, 3, 1, 4):
+            feeds = {"x": np.arange(size * size, dtype=np.float32).reshape(1, 1, size, size)}
+            for found, wanted in zip(session.run(None, feeds), other.run(None, feeds), strict=True):
+                np.testing.assert_allclose(found, wanted, strict=True)
