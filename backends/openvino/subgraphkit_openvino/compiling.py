@@ -61,6 +61,9 @@ def _settings(subgraph: Subgraph, options: Options, context: BindContext) -> dic
     is_mixed = has_short and "QuantizeLinear" in names  # its transformations for 8 bits fail there
     if is_mixed or not names.isdisjoint(_OF_BYTES):
         found |= library.exact_bytes(is_needed=is_mixed)
+    products = (node.shape(1) or () for node in nodes if node.op_type == "MatMul")
+    if threads == 1 and any(sizes[-2:-1] == (1,) for sizes in products):
+        found |= library.query_settings("CPU")  # joined on one thread, they end the process
     return found
 
 

@@ -55,8 +55,7 @@ def quantise_by_step(op: Any, ops: Any) -> None:
     step = steps[steps[0].get_friendly_name() == op.get_friendly_name()]
     is_none, count = ops.equal(span, ops.constant(np.float32(0))), step.input_value(1)
     step.input(0).replace_source_output(ops.select(is_none, count, span).output(0))
-    parts = ops.divide(times.input_value(0), step.output(0))
-    op.output(0).replace(parts.output(0))
+    op.output(0).replace(ops.divide(times.input_value(0), step.output(0)).output(0))
     for one in (step, *walks.readers(step)):
         # else times what 1 / step rounds to
         one.get_rt_info()["nonconvertable_divide_0"] = True

@@ -340,3 +340,17 @@ def test_fed_indices_along_an_open_axis_are_compared_with_its_size_before_a_run(
         with pytest.warns(SubgraphkitWarning, match="out of range"), pytest.raises(ExecutionError):
             opened.run(None, beyond)
     assert list((tmp_path / "engines").rglob("*")), "its engine was proven and is kept"
+
+
+def test_products_of_single_columns_are_joined_to_nothing_on_one_thread():
+    model = parsed(
+        "g (float[3,1] x, float[3,2] v) => (float[3,1] p, float[3,1] y) <float[1,2] a = {1, 2}, "
+        "float[2,1] b = {3, 4}> { n = Neg(x) l = MatMul(n, a) m = Mul(v, l) p = MatMul(m, b) "
+        "y = Add(n, p) }"
+    )
+    x, v = np.ones((3, 1), np.float32), np.ones((3, 2), np.float32)
+    with session(model, threads=1) as opened:
+        assert [one.tolist() for one in opened.run(None, {"x": x, "v": v})] == [
+            [[-11]] * 3,
+            [[-12]] * 3,
+        ]
