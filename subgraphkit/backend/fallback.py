@@ -15,6 +15,8 @@ _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _WINDOWS: Final = _POOLS | frozenset((
     "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "If", "Loop", "Pad", "QLinearConv", "Scan",
 ))  # fmt: skip
+_MOST_AXES: Final = 3
+"""Axes at the end that windows may slide along; those before may be times, or pictures."""
 _FEW: Final = 1 << 14
 """Up to so many elements of all inputs, a window may be wider than its input, or a value inside may
 be empty."""
@@ -45,7 +47,7 @@ class RegionFallback:
         self._short: list[tuple[int, int, int]] = []
         for place, name in enumerate(subgraph.inputs if members else ()):
             least = max([needed[node.id] for node in members if name in node.inputs], default=1)
-            for axis, size in enumerate((subgraph.graph.shape(name) or ())[1:], 1):
+            for axis, size in [*enumerate(subgraph.graph.shape(name) or ())][1:][-_MOST_AXES:]:
                 is_asked = least > 1 and not isinstance(size, int)
                 self._short += [(place, axis, least)] if is_asked else []
 
@@ -86,12 +88,14 @@ class RegionFallback:
         return any(_is_open(one) for one in members if op_types is None or one.op_type in op_types)
 
     @staticmethod
-    def emptied_by(node: Node) -> Node | None:
+    def emptied_by(node: Node, *, of_less: bool = False) -> Node | None:
         """Return a node that may make an empty value for this node, if an input has an open size.
 
         The feeds of a region do not show that, so claims ask.
+
+        ``of_less``: Ask for a value of fewer elements than a window, too.
         """
-        return emptying_node(node) if _is_open(node) else None
+        return emptying_node(node, of_less=of_less) if _is_open(node) else None
 
     def run_instead(
         self, error: Exception, inputs: Sequence[Any], outputs: Sequence[Any] | None

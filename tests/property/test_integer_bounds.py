@@ -41,7 +41,8 @@ CHAINS = (
 CONSTANTS = (
     "int64 zero = {0}, int64[1] first = {0}, int64[1] from = {-1}, int64[2] pads = {1, 2}, "
     "int64[1] far = {9223372036854775807}, int64 low = {-7}, int64 high = {9}, int64[1] c = {13}, "
-    "int64 step = {3}, int64[2] rows = {2, 1}, float half = {2.5}, float none = {0.0}"
+    "int64 step = {3}, int64[2] rows = {2, 1}, float half = {2.5}, float none = {0.0}, "
+    "float part = {0.5}, int64[1] two = {2}"
 )
 
 
@@ -121,3 +122,13 @@ def test_an_older_operator_states_how_many_it_leaves():
     text = "g (float[N, 4] x) => (float[N, 2] y, int64[N, 2] i) { y, i = TopK<k = 2>(x) }"
     graph = sk.bind(sk.load(parsed(text, 9)), backend="none")
     assert emptied_values(graph) == {}
+
+
+@pytest.mark.parametrize("line", [
+    "e = Sub(s, two) y = Slice(x, first, e)",
+    "r = Cast<to = 1>(s) h = Mul(r, part) w = Cast<to = 7>(h) y = Expand(zero, w)",
+    "h = Div(s, two) f = Expand(zero, h) y = Neg(f)",
+])  # fmt: skip
+def test_what_leaves_nothing_of_a_short_feed_is_found(line):
+    text = f"g (int64[N] x) => (int64[M] y) <{CONSTANTS}> {{ s = Shape(x) {line} }}"
+    assert "y" in emptied_values(sk.bind(sk.load(parsed(text)), backend="none"))

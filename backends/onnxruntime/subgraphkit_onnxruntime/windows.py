@@ -39,7 +39,8 @@ def _before_pools(graph: Graph) -> set[int]:
     """Return the nodes that may leave less than a window to a pool that makes an element of it."""
     if graph not in _BEFORE_POOLS:
         pools = (one for one in graph.nodes if one.op_type in POOLS and makes_an_element(one))
-        _BEFORE_POOLS[graph] = {one.id for one in map(RegionFallback.emptied_by, pools) if one}
+        found = {one.id for it in pools if (one := RegionFallback.emptied_by(it, of_less=True))}
+        _BEFORE_POOLS[graph] = found
     return _BEFORE_POOLS[graph]
 
 

@@ -48,7 +48,7 @@ def _keeps_first_axis(node: Node) -> bool:
             continue
         if (stated := node.constant(how)) is not None:
             return len(stated) > place and bool(stated[place] == one)
-        return place == 0 and _own_sizes(node, how) > 0
+        return _own_sizes(node, how) > 0
     return bool(node.attribute("scales", (1,) * len(shape))[place] == 1)
 
 
@@ -60,14 +60,14 @@ def _keeps_channels(node: Node) -> bool:
     before, after = node.shape(0) or (), node.graph.shape(node.outputs[0]) or ()
     known = {size for size in (*before[1:2], *after[1:2]) if isinstance(size, int)}
     needs = (len(before), node.attribute("mode")) == (4, "cubic") or len(before) == _VOLUMES
-    is_same = after[1:2] == before[1:2] != (None,)
-    is_own = not node.attribute("axes", ()) and _own_sizes(node) >= _CHANNELS
-    return (not needs and len(known) < _CHANNELS) or is_same or is_own
+    is_same = after[1:2] == before[1:2] != (None,) or _own_sizes(node) >= _CHANNELS
+    return (not needs and len(known) < _CHANNELS) or is_same
 
 
 def _own_sizes(node: Node, place: int = _SIZES) -> int:
     """Return how many sizes that are stated are surely those of what is resized, from the first."""
-    maker, count = node.producer(place), len(node.shape(0) or ())
+    maker = None if "axes" in node.attributes else node.producer(place)
+    count = len(node.shape(0) or ())
     while maker is not None and maker.op_type in {"Cast", "Concat", "Gather", "Slice", "Unsqueeze"}:
         if maker.op_type in {"Gather", "Slice"}:
             begin, end = maker.constant(1), maker.constant(2)

@@ -101,12 +101,12 @@ def open_axis(node: Node) -> str:
 
 
 def summed_values(graph: BoundGraph) -> set[str]:
-    """Return the values whose numbers CumSum adds up, or that make a mask of rows by columns."""
+    """Return the values whose numbers CumSum adds up, or make a mask of rows by columns."""
     nodes = [node for node in graph.nodes if not node.domain]
     sums = {source(node, (), 0) for node in nodes if node.op_type == "CumSum"}
-    products = (one for one in nodes if one.op_type == "Mul" and one.inputs[0] != one.inputs[1])
-    pairs = ([source(node, (), at) for at in range(2)] for node in products)
-    return sums | {one for one, other in pairs if one == other}
+    products = (one for one in nodes if one.op_type == "Mul" and one.shape(0) != one.shape(1))
+    masks = (one for one in products if {it.op_type for it in one.consumers()} == {"Cast"})
+    return sums | {source(it, (), 0) for it in masks if source(it, (), 0) == source(it, ())}
 
 
 def source(node: Node, ends: Collection[str], place: int = 1) -> str:

@@ -34,7 +34,6 @@ _NARROW: Final = frozenset({DataType.INT8, DataType.INT16, DataType.UINT8, DataT
 
 _EXACT: Final = 1 << 24
 """Whole numbers up to here are exact in float32."""
-_LONGEST: Final = _EXACT - 1024  # so that a size may be rounded up
 
 _READ: Final = 1024  # bytes: what is larger, a bundle leaves to its engines
 _24_BITS: Final = -_EXACT, _EXACT
@@ -100,7 +99,7 @@ class WholeNumbers:
             given = {name: _24_BITS for name in fed if graph.dtype(name) in _CHECKED}
             given |= dict.fromkeys(indices.summed_values(graph) & given.keys(), _MASK)
         elsewhere = {**given, **_indexing(graph, given)} if self._is_outermost else given
-        self._bounds = integer_bounds(graph, given=elsewhere, longest=_LONGEST)
+        self._bounds = integer_bounds(graph, given=elsewhere, longest=_EXACT - 1024)
         self._leaving = _leaving(graph)
         for index in graph.order:
             node = graph.nodes[index]
@@ -277,8 +276,8 @@ class WholeNumbers:
                 return self._fits_type(node)  # less than 0 becomes more than there is
             # made of sizes, or by curves with ends
             is_bounded = dtype not in _WHOLE and self._is_within(node.outputs[0], _24_BITS)
-            is_few = is_bounded or dtype is DataType.BOOL or dtype in _NARROW
-            return is_few or self._is_small(node.inputs[0])
+            is_few = dtype in _NARROW | {DataType.BOOL}
+            return is_bounded or is_few or self._is_small(node.inputs[0])
         if op_type in {"ConstantOfShape", "EyeLike"}:
             value = node.attribute("value")
             return value is None or _fits(value)
