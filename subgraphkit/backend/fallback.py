@@ -1,7 +1,8 @@
 """A region on the fallback backend, for runs that a library cannot compute."""
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import zip_longest
 from math import ceil
 from threading import Lock
 from typing import Any, Final
@@ -15,8 +16,9 @@ _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _WINDOWS: Final = _POOLS | frozenset((
     "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "If", "Loop", "Pad", "QLinearConv", "Scan",
 ))  # fmt: skip
+_MOVING: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""Behind them another axis may be shorter than a window."""
 _MOST_AXES: Final = 3
-"""Axes at the end that windows may slide along; those before may be times, or pictures."""
 _FEW: Final = 1 << 14
 """Up to so many elements of all inputs, a window may be wider than its input, or a value inside may
 be empty."""
@@ -46,10 +48,11 @@ class RegionFallback:
         needed = _least_sizes(members)
         self._short: list[tuple[int, int, int]] = []
         for place, name in enumerate(subgraph.inputs if members else ()):
-            least = max([needed[node.id] for node in members if name in node.inputs], default=1)
-            for axis, size in [*enumerate(subgraph.graph.shape(name) or ())][1:][-_MOST_AXES:]:
-                is_asked = least > 1 and not isinstance(size, int)
-                self._short += [(place, axis, least)] if is_asked else []
+            least = _longest(needed[node.id] for node in members if name in node.inputs)
+            sizes = (subgraph.graph.shape(name) or ())[:0:-1]
+            for behind, (need, size) in enumerate(zip(least, sizes, strict=False), 1):
+                is_asked = need > 1 and not isinstance(size, int)
+                self._short += [(place, -behind, need)] if is_asked else []
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Sequence[Any]:
         """Run on the fallback backend.
@@ -133,32 +136,38 @@ class RegionFallback:
         return operator
 
 
-def _least_sizes(nodes: Sequence[Node]) -> dict[int, int]:
-    """Return how long each axis that a node reads has to be for all windows behind."""
-    found: dict[int, int] = {}
+def _least_sizes(nodes: Sequence[Node]) -> dict[int, list[int]]:
+    """Return how long axes that nodes read have to be, the last first, for all windows behind."""
+    found: dict[int, list[int]] = {}
     for node in reversed(nodes):
-        least = max([found.get(one.id, 1) for one in node.consumers()], default=1)
-        if node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
-            least = max(least, *_rooms(node, least))
+        least = _longest(found.get(one.id, []) for one in node.consumers())
+        if node.op_type in _MOVING:
+            least = [max(least, default=1)] * _MOST_AXES
         elif node.op_type == "SpaceToDepth":
-            least *= node.attributes["blocksize"]
+            least = [size * node.attributes["blocksize"] for size in least]
         elif node.op_type == "Resize":
             scales = node.constant(len(node.inputs[:3]) - 1)
-            least = least if scales is None else ceil(least / min([1, *scales]))
+            least = [ceil(size / min([1, *(() if scales is None else scales)])) for size in least]
+        elif node.op_type in _POOLS | {"Conv"} and "SAME" not in node.attribute("auto_pad", ""):
+            least = _longest([least, _rooms(node, least)])
         found[node.id] = least
     return found
 
 
-def _rooms(node: Node, count: int) -> list[int]:
-    """Return how long axes are at least of which a node makes so many windows."""
+def _longest(several: Iterable[Sequence[int]]) -> list[int]:
+    return [max(sizes) for sizes in zip_longest(*several, fillvalue=1)]
+
+
+def _rooms(node: Node, counts: list[int]) -> list[int]:
+    """Return how long axes are at least, the last first, of which a node makes so many windows."""
     taps = node.attribute("kernel_shape", None) or (node.shape(1) or ())[2:]
     ones, pads = (1,) * len(taps), node.attribute("pads", None) or (0,) * 2 * len(taps)
     steps, wide = (node.attribute(name, None) or ones for name in ("strides", "dilations"))
-    rows = zip(taps, steps, wide, pads[: len(taps)], pads[len(taps) :], strict=False)
+    given = map(reversed, (taps, steps, wide, pads[: len(taps)], pads[len(taps) :]))
     return [
         (count - 1) * s + (k - 1) * d + 1 - low - high if isinstance(k, int) else count
-        for k, s, d, low, high in rows
-    ] or [count]
+        for count, k, s, d, low, high in zip(counts + [1] * len(taps), *given, strict=False)
+    ]
 
 
 def _is_open(node: Node) -> bool:

@@ -14,7 +14,6 @@ Source: ONNX operator specification, opsets 7 to 26.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -312,16 +311,6 @@ def _ordered(function: Callable[..., Any]) -> Callable[[Node, _Operands], Sequen
     return compute
 
 
-def _clip(node: Node, operands: _Operands) -> Sequence[_Array]:
-    if node.attributes:  # the ends, in older operator sets
-        raise TypeError("not covered")
-    data, *ends = operands
-    for end, function in zip_longest(ends, (np.maximum, np.minimum)):
-        if end is not None:
-            (data,) = _ordered(function)(node, (data, end))
-    return (_whole(data),)
-
-
 def _nonzero(_: Node, operands: _Operands) -> Sequence[_Array]:
     data = _whole(operands[0])
     return (np.asarray(np.nonzero(np.atleast_1d(data)), np.int64)[: data.ndim],)
@@ -353,7 +342,6 @@ EVALUATED: Final[Mapping[str, _Compute]] = {
     "Add": _elementwise(np.add),
     "And": _elementwise(np.logical_and),
     "Ceil": _elementwise(np.ceil),
-    "Clip": _clip,
     "ConstantOfShape": _fill_shape,
     "Div": _elementwise(_quotient_of),
     "Equal": _elementwise(np.equal),
