@@ -73,7 +73,8 @@ class RegionFallback:
 
         Some libraries make an element of less than a window.
         """
-        return any(inputs[at].shape[axis] < least for at, axis, least in self._short)
+        short = self._short
+        return bool(short) and any(inputs[at].shape[axis] < least for at, axis, least in short)
 
     def may_help(self, inputs: Sequence[Any]) -> bool:
         """Say whether a failed run may be right elsewhere.
