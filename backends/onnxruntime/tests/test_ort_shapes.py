@@ -6,6 +6,13 @@ import pytest
 from backends.onnxruntime.tests.ort_models import homes, open_ort, parsed
 
 
+def assert_as_on_numpy(model, several):
+    with open_ort(model) as session, open_ort(model, "numpy") as other:
+        for feeds in several:
+            for found, wanted in zip(session.run(None, feeds), other.run(None, feeds), strict=True):
+                np.testing.assert_allclose(found, wanted, strict=True)
+
+
 @pytest.mark.parametrize("line", [
     "Resize<axes=[2,3]>(r, , f)",
     'Pad<mode="reflect">(r, p, , a)',
@@ -67,12 +74,9 @@ def test_of_pools_behind_a_computed_crop_the_crop_alone_runs_elsewhere(line):
     )
     model = parsed(text % line)
     x = np.arange(64, dtype=np.float32).reshape(1, 1, 8, 8)
-    with open_ort(model) as session, open_ort(model, "numpy") as other:
+    with open_ort(model) as session:
         assert [len(nodes) for _, nodes in homes(session)] == [1, len(model.graph.node) - 1]
-        for end in (8, 4, 2, 0):
-            feeds = {"x": x, "e": np.array([end])}
-            wanted = other.run(None, feeds)[0]
-            np.testing.assert_allclose(session.run(None, feeds)[0], wanted, strict=True)
+    assert_as_on_numpy(model, [{"x": x, "e": np.array([end])} for end in (8, 4, 2, 0)])
 
 
 def test_a_bias_of_open_size_is_added_by_the_next_backend():
@@ -96,9 +100,6 @@ def test_pictures_smaller_than_a_window_behind_them_run_elsewhere(line):
         "g (float[1,1,H,W] x) => (float[1,1,A,B] p, float[1,1,C,D] q) <float[0] none = {}, "
         "float[4] half = {1, 1, 0.5, 0.5}, int64[4] sizes = {1, 1, 3, 3}> { %s q = Neg(r) }"
     )
-    model = parsed(text % line)
-    with open_ort(model) as session, open_ort(model, "numpy") as other:
-        for size in (8, 3, 1, 4):
-            feeds = {"x": np.arange(size * size, dtype=np.float32).reshape(1, 1, size, size)}
-            for found, wanted in zip(session.run(None, feeds), other.run(None, feeds), strict=True):
-                np.testing.assert_allclose(found, wanted, strict=True)
+    pictures = (np.arange(size * size, dtype=np.float32) for size in (8, 3, 1, 4))
+    several = [{"x": one.reshape(1, 1, int(one.size**0.5), -1)} for one in pictures]
+    assert_as_on_numpy(parsed(text % line), several)
